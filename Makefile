@@ -30,7 +30,8 @@ test-fast: .venv/dev
 # With the lowest versions of all dependencies that pyproject.toml allows. Old versions may warn about newer ones.
 test-lowest: .venv-lowest/dev
 	.venv-lowest/bin/python -m pytest -n 3 --dist worksteal -m "not browser and not services and not dask and not slow" \
-		--hypothesis-profile=quick -W ignore::DeprecationWarning -W ignore::FutureWarning $(PYTEST)
+		--hypothesis-profile=quick -W ignore::DeprecationWarning -W ignore::FutureWarning \
+		-W "ignore:The 'validate_default' attribute:UserWarning" $(PYTEST)
 
 docs: .venv/dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 from cr5 import Cr5, Document, Index
 from cr5.alignment import Link, align_units, find_reused, links
+from cr5.alignment.inputs import PASSAGE_WORDS
 from cr5.alignment.plagiarism import MIN_SCORE
-from cr5.alignment.sources import PASSAGE_WORDS
 from data import say
 
 LANGS = "en", "it"

@@ -68,8 +68,6 @@ class Parts(NamedTuple):
 
 def precision_at_1(vectors: dict[str, Array], concepts: dict[str, Ints], asked: Ints) -> dict[str, float]:
     """P@1 in percent by each measure, mean over all directions: documents of the concepts ``asked`` are the queries."""
-    from cr5.retrieval.top_k import retrieve
-
     found: dict[str, list[float]] = {}
     for source in vectors:
         chosen = np.isin(concepts[source], asked)
@@ -81,15 +79,23 @@ def precision_at_1(vectors: dict[str, Array], concepts: dict[str, Ints], asked: 
     return {measure: float(np.mean(values)) for measure, values in found.items()}
 
 
+def retrieve(
+    queries: Array, query_concepts: Ints, candidates: Array, candidate_concepts: Ints, *, k: int = 10
+) -> dict[str, Any]:
+    """Both measures in one view: the k best candidates, and the rank of each query's counterpart."""
+    from cr5.retrieval.block_products import WeightedView
+    from cr5.retrieval.top_k import retrieve_views
+
+    return {**retrieve_views([WeightedView(queries, candidates)], query_concepts, candidate_concepts, k=k)}
+
+
 def counterpart_ranks(
     queries: Array, query_concepts: Ints, candidates: Array, candidate_concepts: Ints, *, measure: str = "cosine"
 ) -> Ints:
     """The rank of the counterpart of each query whose concept some candidate has."""
-    from cr5.retrieval.top_k import retrieve
-
     kept = np.isin(query_concepts, candidate_concepts)
     found = retrieve(queries[kept], query_concepts[kept], candidates, candidate_concepts, k=0)
-    return {str(name): retrieved.ranks for name, retrieved in found.items()}[measure]
+    return found[measure].ranks
 
 
 def speeches(folder: Path, langs: tuple[str, ...], comparable: bool = True) -> tuple[list[str], dict[str, list[str]]]:

@@ -73,8 +73,15 @@ def measure(name: str, corpus: CountedCorpus, seed: int) -> dict[str, Any]:
             facts[half] = {key: round(float(np.mean(values)), 1) for key, values in found.items() if values}
         lines.append(facts)
         say(f"{name}, seed {seed}: {facts}")
-    floor = shared_tokens(training, test, lang)
-    return {"benchmark": "few documents", "corpus": name, "seed": seed, "lang": lang, "floor": floor, "sizes": lines}
+    baseline = shared_tokens(training, test, lang)
+    return {
+        "benchmark": "few documents",
+        "corpus": name,
+        "seed": seed,
+        "lang": lang,
+        "shared_tokens": baseline,
+        "sizes": lines,
+    }
 
 
 if __name__ == "__main__":

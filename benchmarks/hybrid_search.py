@@ -15,8 +15,8 @@ from typing import Any, get_args
 
 import numpy as np
 
-from cr5.evaluate.known_items.documents import read_documents
-from cr5.evaluate.known_items.queries import KnownItemQuery, QueryMaker, QueryType
+from cr5.evaluate.tasks.search.documents import read_documents
+from cr5.evaluate.tasks.search.queries import QueryMaker, QueryType, SearchQuery
 from cr5.index import Index, Mode
 from cr5.progress import no_progress
 
@@ -24,7 +24,7 @@ SHORT: tuple[QueryType, ...] = ("title", "string", "keywords", "question", "typo
 LEVELS = (0.3, 0.5)
 
 
-def make_queries(index: Index, types: Sequence[QueryType], langs: Sequence[str], number: int) -> list[KnownItemQuery]:
+def make_queries(index: Index, types: Sequence[QueryType], langs: Sequence[str], number: int) -> list[SearchQuery]:
     """Queries in their own language, in random order."""
     languages = read_documents(index, langs, no_progress)
     made = QueryMaker(index, languages, queries=number, validation=False, seed=0).make(types)
@@ -32,7 +32,7 @@ def make_queries(index: Index, types: Sequence[QueryType], langs: Sequence[str],
     return [own[i] for i in np.random.default_rng(0).permutation(len(own))[:number]]
 
 
-def times(index: Index, queries: Sequence[KnownItemQuery], mode: Mode) -> dict[str, float]:
+def times(index: Index, queries: Sequence[SearchQuery], mode: Mode) -> dict[str, float]:
     """The median and the 95th percentile of one search after another, in milliseconds."""
     for query in queries[:20]:
         index.search(query.text, query.source, mode=mode)
@@ -47,7 +47,7 @@ def times(index: Index, queries: Sequence[KnownItemQuery], mode: Mode) -> dict[s
     }
 
 
-def best_scores(index: Index, queries: Sequence[KnownItemQuery]) -> dict[str, Any]:
+def best_scores(index: Index, queries: Sequence[SearchQuery]) -> dict[str, Any]:
     """The scores of the first hits: their median, and the share that reaches each level."""
     hits = [index.search(query.text, query.source, k=1).hits for query in queries]
     scores = np.array([found[0].score if found else 0.0 for found in hits])

@@ -33,7 +33,7 @@ from cr5._typing import Array, Intercept, Ints, Sparse
 from cr5.machine import available_cores
 from cr5.retrieval.vectors import document_vectors
 from cr5.settings import make_settings
-from cr5.training.pipeline import max_documents_per_concept, metric_maps
+from cr5.training.pipeline import max_documents_per_concept, metric_scale
 from cr5.training.solver import Fit
 from data import Data, europarl, first, hold_out, peak_gb, precision_at_1, say, synthetic
 
@@ -189,7 +189,8 @@ def compare(
     )
     for tol, found in fits.items():
         fit, seconds, cpu = found[0][0], [each[1] for each in found], [each[2] for each in found]
-        own = metric_maps(fit, make_settings(intercept=intercept), max_documents_per_concept(data.concepts))
+        scale = metric_scale(fit, make_settings(intercept=intercept), max_documents_per_concept(data.concepts))
+        own = {lang: Z if scale is None else np.asarray(Z @ scale) for lang, Z in fit.folded_maps.items()}
         yield {
             "tol": tol,
             "ratio": {"seconds": other_seconds / statistics.median(seconds), "cpu": other_cpu / statistics.median(cpu)},

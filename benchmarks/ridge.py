@@ -5,7 +5,8 @@ python benchmarks/ridge.py ../shared/data --corpora msdocs ddtp --seeds 0 1 2
 A share of the concepts is held out, as queries and candidates; a model is trained on the others with the ridge that
 it chooses itself, and one with each ridge of the grid. Figures are in percent: P@1 of held-out documents by CSLS, mean
 of all directions, and P@1 of words among those that the model knows, mean of the dictionaries. Word counts of a
-corpus are kept under ``--cache``, so that its texts are read only once.
+corpus are kept under ``--cache``, so that its texts are read only once. With ``--usage``, nothing is trained: it prints
+how many documents and concepts the files have, and how many a trial takes, holds out, uses and leaves out, and why.
 """
 
 import argparse
@@ -34,6 +35,7 @@ from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_c
 from cr5.training.engines.registry import open_engine
 from cr5.training.pipeline import train
 from cr5.training.ridge import RIDGES
+from cr5.training.selection import select_documents
 from data import counterpart_ranks, say
 
 TEST_SHARE, MAX_TEST = 0.25, 1_500  # of the concepts
@@ -64,25 +66,34 @@ SOURCES = {
 
 def documents(data: Path, source: Source) -> Iterator[Document]:
     """The texts of a corpus: of ``most`` concepts that two languages share, drawn at random."""
-    folder = data / source.folder
     if not source.folder:
         yield from read("builtin")
         return
-    if source.folder == "europarl-sentences":
-        [path] = folder.glob("*.parquet")
-        rows = pq.read_table(path)
-        columns = {lang: (rows["id"].to_pylist(), rows[lang].to_pylist()) for lang in source.langs}
-    else:
-        tables = {lang: pq.read_table(folder / f"{lang}.parquet") for lang in source.langs}
-        columns = {lang: (table["concept"].to_pylist(), table["text"].to_pylist()) for lang, table in tables.items()}
-    known = [set(names) for names, _ in columns.values()]
-    shared = sorted(name for name in set.union(*known) if sum(name in names for names in known) > 1)
+    columns = read_columns(data, source)
+    shared = shared_concepts(columns)
     chosen = set(np.random.default_rng(0).permutation(np.array(shared, object))[: source.most].tolist())
     for i, (lang, (names, texts)) in enumerate(columns.items()):
         for name, text in zip(names, texts, strict=True):
             if name in chosen:
                 part = "\n".join(text.split("\n")[i :: len(columns)]) if source.comparable else text
                 yield Document(str(name), lang, part)
+
+
+def read_columns(data: Path, source: Source) -> dict[str, tuple[list[Any], list[str]]]:
+    """The concepts and texts of each language, as they are in the files."""
+    folder = data / source.folder
+    if source.folder == "europarl-sentences":
+        [path] = folder.glob("*.parquet")
+        rows = pq.read_table(path)
+        return {lang: (rows["id"].to_pylist(), rows[lang].to_pylist()) for lang in source.langs}
+    tables = {lang: pq.read_table(folder / f"{lang}.parquet") for lang in source.langs}
+    return {lang: (table["concept"].to_pylist(), table["text"].to_pylist()) for lang, table in tables.items()}
+
+
+def shared_concepts(columns: dict[str, tuple[list[Any], list[str]]]) -> list[Any]:
+    """The concepts that two languages or more have, sorted."""
+    known = [set(names) for names, _ in columns.values()]
+    return sorted(name for name in set.union(*known) if sum(name in names for names in known) > 1)
 
 
 def load_corpus(name: str, data: Path, cache: Path) -> CountedCorpus:
@@ -121,7 +132,7 @@ def split(corpus: CountedCorpus, seed: int, most: int) -> tuple[CountedCorpus, C
     held[np.random.default_rng(1000 + seed).permutation(shared)[:count]] = True
     parts = []
     for mask in (used & ~held, held):
-        languages = {lang: d.rows(np.flatnonzero(mask[d.concepts])) for lang, d in corpus.languages.items()}
+        languages = {lang: d.select_rows(np.flatnonzero(mask[d.concepts])) for lang, d in corpus.languages.items()}
         parts.append(CountedCorpus(corpus.concepts, corpus.sources, languages))
     return parts[0], parts[1]
 
@@ -193,6 +204,40 @@ def measure(
     return {"benchmark": "ridge", "corpus": name, "seed": seed} | lines | {"auto": lines["auto"][0]}
 
 
+def facts_of_files(name: str, data: Path) -> dict[str, int]:
+    """How many documents and concepts the files of a corpus have in its languages, and how many of them are shared."""
+    source = SOURCES[name]
+    if source.folder:
+        columns = read_columns(data, source)
+    else:
+        columns = {lang: ([d.concept for d in read("builtin", langs=[lang])], []) for lang in source.langs}
+    shared = set(shared_concepts(columns))
+    concepts = [concept for names, _ in columns.values() for concept in names]
+    return {
+        "documents": len(concepts),
+        "concepts": len(set(concepts)),
+        "shared_documents": sum(concept in shared for concept in concepts),
+        "shared_concepts": len(shared),
+    }
+
+
+def usage(name: str, corpus: CountedCorpus, seed: int, given: argparse.Namespace) -> dict[str, Any]:
+    """What a trial holds out of a corpus, what is left to train on, and what the training uses and leaves out."""
+    training, test = split(corpus, seed, given.most)
+    weighting = make_settings(**SETTINGS | SOURCES[name].settings).weighting
+    chosen = select_documents(training, weighting).usage
+    return {
+        "held_out": documents_and_concepts(test),
+        "training": documents_and_concepts(training),
+        "used": {"documents": chosen.documents.used, "concepts": chosen.concepts.used},
+        "left_out": {lang: documents.left_out for lang, documents in chosen.languages.items()},
+    }
+
+
+def documents_and_concepts(corpus: CountedCorpus) -> dict[str, int]:
+    return {"documents": sum(map(len, corpus.languages.values())), "concepts": len(set_of(corpus))}
+
+
 def set_of(corpus: CountedCorpus) -> set[int]:
     return {c for documents in corpus.languages.values() for c in documents.concepts.tolist()}
 
@@ -206,10 +251,16 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=6_000, help="concepts of a corpus")
     parser.add_argument("--rank", type=int, default=300)
     parser.add_argument("--engine", default="cpu", choices=["cpu", "gpu"])
+    parser.add_argument("--usage", action="store_true", help="print what is used and left out, and train nothing")
     parser.add_argument("--cache", type=Path, default=Path("build/ridge"))
     given = parser.parse_args()
     for name in given.corpora:
         corpus = load_corpus(name, given.data, given.cache)
+        if given.usage:
+            seeds = {seed: usage(name, corpus, seed, given) for seed in given.seeds}
+            line = {"benchmark": "ridge", "corpus": name, "files": facts_of_files(name, given.data), "seeds": seeds}
+            print(json.dumps(line), flush=True)
+            continue
         pairs = permutations(SOURCES[name].langs, 2)
         paths = [given.data / "dictionaries" / f"{source}-{target}.test.tsv" for source, target in pairs]
         dictionaries = [read_word_queries(path, make_settings().tokeniser) for path in paths if path.exists()]

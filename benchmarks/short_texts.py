@@ -30,7 +30,7 @@ from cr5.features.tfidf import NO_LIMIT, Vocabulary
 from cr5.model.language_encoder import LanguageEncoder
 from cr5.settings import Settings, make_settings
 from cr5.storage.language_map import LanguageMap
-from cr5.training.counted_corpus import CountedCorpus, count_corpus, subword_matrices
+from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.engines import Engine
 from cr5.training.pipeline import train
 from cr5.training.selection import select_documents
@@ -90,14 +90,13 @@ class WeighedCorpus(CountedCorpus):
         self,
         engine: Engine,
         vocabularies: Mapping[str, Vocabulary],
-        number: Ints,
-        subwords: Mapping[str, Sparse | None] | None = None,
+        concept_numbers: Ints,
+        subwords: Mapping[str, Sparse | None],
     ) -> None:
-        subwords = subword_matrices(vocabularies) if subwords is None else subwords
         for lang, documents in self.languages.items():
             weights = np.sqrt(np.minimum(documents.unique_words / max(self.full_weight, 1), 1)).astype(np.float32)
             X = (diags_array(weights) @ vocabularies[lang].transform(documents.local_counts)).tocsr()
-            engine.put(lang, X, number[documents.concepts], subwords[lang])
+            engine.put(lang, X, concept_numbers[documents.concepts], subwords[lang])
 
 
 def documents(data: Path, source: Source) -> Iterator[Document]:

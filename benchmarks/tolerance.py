@@ -19,12 +19,11 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.model.language_encoder import LanguageEncoder
-from cr5.retrieval.top_k import counterpart_ranks
 from cr5.settings import Settings, make_settings
 from cr5.storage.language_map import LanguageMap
 from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.pipeline import train
-from data import say
+from data import counterpart_ranks, say
 from ridge import MAX_RANK_SHARE, SETTINGS, SOURCES, Source, load_corpus, set_of, split
 
 SOURCES |= {

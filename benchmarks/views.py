@@ -61,7 +61,7 @@ def score_milliseconds(model: Any, texts: dict[str, list[str]]) -> dict[str, flo
     (source, queries), (target, candidates) = texts.items()
     counts, _ = model._counts(candidates[:400], target)
     some, _ = model._counts(queries[:50], source)
-    views = model._languages.scorer().rows(some, source, counts, target)
+    views = model._languages.scorer().weighted_views(some, source, counts, target)
     times: dict[str, list[float]] = {"stored_rows": [], "from_text": [], "two_short_texts": []}
     for i in range(50):
         one = [replace(v, queries=v.queries[i : i + 1], candidates=v.candidates[:100]) for v in views]

@@ -1,8 +1,9 @@
 """Pages of the documentation that are generated from the code: the commands and the settings."""
 
 import inspect
+import re
 from collections.abc import Iterator
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -38,9 +39,9 @@ def _command(name: str, command: Any, level: int) -> Iterator[str]:
 
 
 def _help(text: str) -> str:
-    """A help text as Markdown; the indented examples become one code block."""
+    """A help text as Markdown; the indented examples, which are bold in a terminal, become one code block."""
     lines: list[str] = []
-    for line in inspect.cleandoc(text).split("\n"):
+    for line in re.sub(r"\[/?bold\]", "", inspect.cleandoc(text)).split("\n"):
         if line.startswith("    ") and lines and not lines[-1] and len(lines) > 1 and lines[-2].startswith("    "):
             lines.pop()  # the empty line between two examples
         lines.append(line)
@@ -73,30 +74,32 @@ def _value(option: Any) -> str:
     """What stands for the value of an option: nothing for a flag, the choices, or a word in capitals."""
     if option.is_flag:
         return ""
-    choices = [str(choice) for choice in get_args(option.bare_type)] if get_origin(option.bare_type) is Literal else []
-    return str(option.metavar or ("|".join(choices) if choices else option.name.upper()))
+    choices = map(str, option.type_descriptor.choices or [])
+    return str(option.metavar or "|".join(choices) or option.name.upper())
 
 
 def settings_page() -> Iterator[str]:
     """Every setting of a model: its meaning, its default and when to change it."""
     yield "# Settings\n"
     yield (
-        "Every setting of a model is a keyword of `Cr5(...)`, where None stands for that of the preset; on the command "
-        "line it is `--rank`, `--ridge`, `--seed` or `--set NAME=VALUE`. A preset names defaults for all of them: "
-        "`default`, or `wsdm19`, the settings of the paper. The settings are stored in the model and in the signature "
-        "of every score.\n"
+        "Every setting of a model is a keyword of `Cr5(...)`, where None stands for the value of the preset. On the "
+        "command line, settings are `--rank`, `--ridge`, `--seed` or `--set NAME=VALUE`. A preset has defaults for all "
+        "of them: `default`, or `wsdm19`, the settings of the paper. The settings are stored in the model and in the "
+        "signature of every score.\n"
     )
-    yield "| setting | default | `wsdm19` | meaning |\n|---|---|---|---|"
+    yield "| setting | meaning, and when to change it | default |\n|---|---|---|"
     for row in setting_rows():
-        yield f"| `{row.name}` | {row.default} | {row.paper} | {row.meaning} |".replace("\n", " ")
+        paper = "" if row.paper == row.default else f" (`wsdm19`: {row.paper})"
+        default = f"{row.default}{paper}".replace("'", '"')
+        yield f"| `{row.name}` | {row.meaning} | {default} |".replace("\n", " ")
     yield "\n## Weights of the views\n"
     yield (
-        "Those of the vectors and the lexicon are the same for every model and not settings of one: "
+        "The weights of the vectors and the lexicon are the same for every model, and are not settings: "
         + ", ".join(
             f"{weight:g} for the view `{view}`" for view, weight in DEFAULT_WEIGHTS.items() if view != "strings"
         )
-        + ". That of the strings is the setting `strings_weight`; `Cr5.view_weights` and `cr5 info` have it. "
-        "See [all views together](../explanation/method.md#all-views-together) for what they mean, and "
-        "`cr5 explain` for what each view adds to the similarity of two texts. `--systems cr5-dense,lexicon,chars` "
-        "evaluates the views one by one."
+        + ". The weight of the strings is the setting `strings_weight`; `Cr5.view_weights` and `cr5 info` show that of "
+        "a model. [All views together](../explanation/method.md#all-views-together) says what the weights mean. "
+        "`cr5 explain` shows what each view adds to the similarity of two texts; "
+        "`--systems cr5-dense,lexicon,chars` evaluates the views one by one."
     )

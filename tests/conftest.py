@@ -20,6 +20,7 @@ pytest_plugins = [
     "command_line_fixtures",
     "corpus_sources_fixtures",
     "engine_blocks_fixtures",
+    "faulty_fixtures",
     "framework_fixtures",
     "hub_fixtures",
     "index_documents_fixtures",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
-from cr5 import Cr5, Document, ModelFileError, evaluate, read
+from cr5 import Cr5, Document, ModelFileError, evaluate, read, write
 from cr5.cli import run
 from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error
 from cr5.index import Index
+from cr5.model.memory_languages import MemoryLanguages
 from cr5.server.app import create_app
 from cr5.server.settings import ServerSettings
 
@@ -53,7 +55,8 @@ def old(trained: Cr5, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("models") / "old"
     model = Cr5(**madeup.SETTINGS)
     old_codes = {"zh": "cmn", "sw": "swh"}
-    model._set_trained({old_codes.get(lang, lang): trained._language(lang) for lang in trained.langs}, trained.report)
+    maps = {old_codes.get(lang, lang): trained._language(lang) for lang in trained.langs}
+    model._set_trained(MemoryLanguages(maps), trained.report)
     model.save(path)
     return path
 
@@ -197,3 +200,24 @@ def test_an_evaluation_takes_every_spelling(training: list[Document], trained: C
         (tmp_path / f"test.{code}").write_text("\n".join(madeup.text(source, range(i, i + 9)) for i in range(60)))
     run_of_sentences = evaluate.sentences(trained, tmp_path, langs=["ZH", "EN"])
     assert run_of_sentences.scores
+
+
+def test_a_model_is_loaded_divided_and_exported_by_every_spelling(index: Index, trained: Cr5, tmp_path: Path) -> None:
+    assert Cr5.load(index.folder.with_name("model"), langs=["ENG", "cmn"]).langs == ["en", "zh"]
+    assert trained.subset(["SWH", "zh-Hant"]).langs == ["sw", "zh"]
+    trained.export(tmp_path / "zh.npz", format="npz", lang="zho")
+    with np.load(tmp_path / "zh.npz") as exported:
+        assert exported["words"].tolist() == trained.words("zh")
+
+
+def test_documents_of_a_corpus_are_evaluated_and_indexed_by_every_spelling(
+    index: Index, training: list[Document], tmp_path: Path
+) -> None:
+    settings = {name: value for name, value in madeup.SETTINGS.items() if name != "rank"}
+    found = evaluate.documents(training, langs=["ENG", "cmn"], systems="shared-tokens", settings=settings)
+    assert {(score.source, score.target) for score in found.scores} == {("en", "zh"), ("zh", "en")}
+    write(tmp_path / "corpus.jsonl", training)
+    model, corpus = str(index.folder.with_name("model")), str(tmp_path / "corpus.jsonl")
+    assert run(["index", model, corpus, "-o", str(tmp_path / "index"), "--langs", "ENG,cmn"]) == 0
+    with closing(Index.open(tmp_path / "index")) as some:
+        assert some.count() == {"en": 110, "zh": 110}

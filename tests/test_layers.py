@@ -12,8 +12,8 @@ SOURCE = Path(cr5.__file__).parent
 
 # From the bottom to the top. A package or module imports only from lower layers; within a package modules are free.
 LAYERS = [
-    ["_typing", "errors", "progress", "templates", "data"],
-    ["machine"],
+    ["_typing", "errors", "message_parts", "progress", "templates", "data"],
+    ["hashing", "machine"],
     ["storage"],
     ["corpus"],
     ["features"],

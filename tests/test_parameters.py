@@ -1,17 +1,20 @@
 """The keywords of ``Cr5``: one for every setting, as editors and scikit-learn see them."""
 
+import copy
 import inspect
 import json
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import madeup
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from cr5 import Cr5, Cr5Error, Document, Index
+from cr5 import Cr5, Cr5Error, Document, Index, read
 from cr5.errors import Cr5TypeError, NotFittedError
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
@@ -34,6 +37,7 @@ def test_help_has_the_meaning_and_the_default_of_every_setting() -> None:
     described = inspect.getdoc(Cr5) or ""
     for row in setting_rows():
         assert f"\n{row.name}\n    {row.meaning} Default: {row.default}" in described
+    assert "Default: no limit; 1000 in the preset wsdm19." in described
 
 
 def test_an_unknown_keyword_is_refused_with_the_closest_one() -> None:
@@ -103,6 +107,7 @@ def test_what_is_no_language_or_text_is_refused_by_its_parameter(model: Cr5) -> 
         "`texts` is b'x', not a string; decode it": lambda: model.encode(b"x"),  # type: ignore[arg-type]
         "`text` is None, not a string; give one text": lambda: model.guess_language(None),  # type: ignore[arg-type]
         "`text` is 5, not a string; give one text": lambda: model.encode_text(5, "aa"),  # type: ignore[arg-type]
+        "`word` is a list, not a string; give one text": lambda: model.similar_words(["x"], "aa", "bb"),  # type: ignore[arg-type]
         "`lang` is None, not a language code; give one such as 'en'": lambda: model.encode_text("x", None),  # type: ignore[arg-type]
         "`lang` is 7, not a language code; convert it": lambda: model.encode_text("x", 7),  # type: ignore[arg-type]
     }
@@ -146,7 +151,7 @@ def test_a_model_that_is_not_fitted_says_so_in_one_sentence(use: Any, settings: 
 
 
 def test_a_fit_without_documents_is_refused() -> None:
-    with pytest.raises(Cr5Error, match=r"^the corpus has no documents; check its files, and `langs` if"):
+    with pytest.raises(Cr5Error, match=r"^the corpus has no documents; give documents in two languages or more"):
         Cr5().fit([])
 
 
@@ -168,3 +173,32 @@ def test_what_is_no_number_of_results_is_refused(model: Cr5, k: Any, error: type
     with pytest.raises(error, match=rf"^`k={k!r}` must be a whole number of at least 0$") as caught:
         model.similar_words(madeup.word("aa", 5), "aa", "bb", k)
     assert isinstance(caught.value, Cr5Error)
+
+
+def test_what_is_no_path_function_or_code_is_refused_by_its_name(model: Cr5, tmp_path: Path) -> None:
+    everything: list[Any] = [Cr5, Index, read, model]
+    new, index, reading, fitted = everything
+    (tmp_path / "file").touch()
+    frame = pd.DataFrame({"concept": ["Q1"], "lang": ["en"], "text": ["a"]})
+    cases: list[tuple[Callable[[], Any], str]] = [
+        (lambda: new.load(None), "`path` is None; give a path"),
+        (lambda: fitted.save(5), "`path` is 5; give a path"),
+        (lambda: index.create(model, "model"), "`folder` is a Cr5; give a path"),
+        (lambda: index.create(tmp_path / "index", None), "`model` is None; give a path"),
+        (lambda: index.create(tmp_path / "file", model), "it is a file, not a folder; choose another path"),
+        (lambda: copy.copy(fitted).add_language([], ["de"]), "`lang` is a list, not a language code"),
+        (lambda: new().fit([], progress=True), "`progress=True` must be a function"),
+        (lambda: reading(frame), "`paths` has a DataFrame; read takes paths; documents in memory are given to fit"),
+        (lambda: reading(None), "`paths` has None"),
+        (lambda: reading([Document("Q1", "en", "a")]), "`paths` has a Document"),
+        (lambda: new().fit(Document("Q1", "en", "a")), "`documents` is a Document; put it into a list"),
+        (lambda: new().fit("buildin"), "buildin: no such file or folder; did you mean builtin?"),
+        (lambda: reading("https://a.b/c.csv"), "https://a.b/c.csv: an address, not a path; download the file first"),
+        (lambda: fitted.guess_languages("kaka"), "`texts` is 'kaka'; give a list of texts, or this one to `guess_la"),
+        (lambda: new(min_unique=50, max_unique=10), "`max_unique=10` must be a whole number of at least 50 (`min_uni"),
+        (lambda: new(ridge=0.0), "`ridge=0` must be a number above 0"),
+    ]  # fmt: skip
+    for use, fact in cases:
+        with pytest.raises(Cr5Error) as caught:
+            use()
+        assert fact in str(caught.value)

@@ -219,14 +219,14 @@ def test_a_forked_process_fits_after_its_parent_has_fitted_encoded_and_searched(
         from concurrent.futures import ProcessPoolExecutor
         import numpy as np
         from cr5 import Cr5, read
-        from cr5.retrieval.top_k import search
+        from cr5.retrieval.top_k import nearest
 
         documents = list(read("builtin", langs=["en", "it"]))
         texts = [document.text for document in documents if document.lang == "it"]
 
         def fit(_):
             vectors = Cr5(rank=20, ridge=1.0, min_documents=2, subwords=False).fit(documents).encode(texts, "it")
-            return vectors, search(vectors, vectors, 2).indices
+            return vectors, nearest(vectors, vectors, 2).indices
 
         expected = fit(0)
         with warnings.catch_warnings():
@@ -239,6 +239,26 @@ def test_a_forked_process_fits_after_its_parent_has_fitted_encoded_and_searched(
         """
     )
     assert printed == "400 texts\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no forks")
+def test_a_fork_while_another_thread_sets_the_threads_of_blas_does_not_wait_for_it() -> None:
+    printed = run(
+        """
+        import os
+        import signal
+        from cr5 import machine
+
+        machine._blas_limit.lock.acquire()  # as a thread does, which does not exist in the child
+        if child := os.fork():
+            print(os.waitpid(child, 0)[1])
+        else:
+            signal.alarm(60)
+            with machine.one_blas_thread():
+                os._exit(0)
+        """
+    )
+    assert printed == "0\n"
 
 
 @pytest.mark.slow

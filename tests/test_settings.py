@@ -3,14 +3,14 @@
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from cr5 import Cr5
 from cr5.errors import Cr5Error
-from cr5.features.tfidf import NO_LIMIT, Weighting
+from cr5.features.tfidf import NO_LIMIT, Idf, Tf, Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.settings import PRESETS, Settings, changed_settings, make_settings, setting_rows
 
@@ -98,6 +98,13 @@ def test_an_unknown_preset_is_named_beside_the_known_ones() -> None:
     assert message("wsdm20") == "there is no preset 'wsdm20'; the presets are default, wsdm19"
 
 
+def test_a_setting_without_its_name_is_not_taken_for_a_preset() -> None:
+    for given in (300, {"rank": 300}):
+        assert message(given) == (
+            f"there is no preset {given}; the presets are default, wsdm19; name other settings, as in `rank=300`"
+        )
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
@@ -131,7 +138,7 @@ def test_an_unknown_setting_is_named_with_the_closest_known_one(name: str, hint:
         ("tol", True, "`tol=True` must be a number of at least 0"),
         ("ridge", True, '`ridge=True` must be a number above 0, or "auto"'),
         ("lowercase", 1, "`lowercase=1` must be true or false"),
-        ("tf", 1, "`tf=1` must be one of raw, log"),
+        ("tf", 1, f"`tf=1` must be one of {', '.join(get_args(Tf))}"),
         ("min_documents", -1, "`min_documents=-1` must be a whole number of at least 0"),
         ("max_unique", 0, "`max_unique=0` must be a whole number of at least 1"),
         ("idf_power", "x", "`idf_power='x'` must be a number of at least 0"),
@@ -139,8 +146,8 @@ def test_an_unknown_setting_is_named_with_the_closest_known_one(name: str, hint:
         ("ridge", "Auto", "`ridge='Auto'` must be a number above 0, or \"auto\""),
         ("intercept", "none", "`intercept='none'` must be one of language, shared"),
         ("metric", "cosine", "`metric='cosine'` must be one of orthonormal, signal"),
-        ("tf", "count", "`tf='count'` must be one of raw, log"),
-        ("idf", "none", "`idf='none'` must be one of plain, smooth"),
+        ("tf", "count", f"`tf='count'` must be one of {', '.join(get_args(Tf))}"),
+        ("idf", "none", f"`idf='none'` must be one of {', '.join(get_args(Idf))}"),
     ],
 )
 def test_an_impossible_value_is_refused(name: str, value: object, expected: str) -> None:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         DocumentsLeftOut,
         FewDocuments,
         FewKnownWords,
+        InputSkipped,
         Interrupted,
-        LanguageBorrowed,
+        LanguageFallback,
         LanguageLeftOut,
         ModelFileError,
         NotConverged,
@@ -46,47 +47,27 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
     __version__: str
 
 _MODULES = {
-    "ColumnsNotKept": "cr5.errors",
-    "CorpusError": "cr5.errors",
     "CpuEngine": "cr5.training.engines.cpu",
     "Cr5": "cr5.model",
-    "Cr5Error": "cr5.errors",
-    "Cr5Warning": "cr5.errors",
     "DaskEngine": "cr5.training.engines.dask",
-    "DeprecatedInterface": "cr5.errors",
     "Document": "cr5.corpus.documents",
-    "DocumentsLeftOut": "cr5.errors",
-    "FewDocuments": "cr5.errors",
     "Explanation": "cr5.retrieval.explanations",
     "Fit": "cr5.training.solver",
     "GpuEngine": "cr5.training.engines.gpu",
     "Index": "cr5.index.index",
-    "Interrupted": "cr5.errors",
-    "FewKnownWords": "cr5.errors",
-    "LanguageBorrowed": "cr5.errors",
-    "LanguageLeftOut": "cr5.errors",
     "Lexicon": "cr5.retrieval.lexicon",
-    "ModelFileError": "cr5.errors",
-    "NotConverged": "cr5.errors",
-    "NotFittedError": "cr5.errors",
-    "OutputWarning": "cr5.errors",
-    "RankLowered": "cr5.errors",
-    "RepeatedDocuments": "cr5.errors",
-    "SeveralCodes": "cr5.errors",
     "Skipped": "cr5.corpus.skipped",
-    "WorkersLost": "cr5.errors",
     "read": "cr5.corpus.reading",
     "read_batches": "cr5.corpus.reading",
     "reduced_rank_ridge": "cr5.training.solver",
     "write": "cr5.corpus.writing",
-}  # the module of every public name
+}  # the modules of the public names that are not in cr5.errors
 
 __all__ = [
     "ColumnsNotKept", "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "DeprecatedInterface",
     "Document", "DocumentsLeftOut", "Explanation", "FewDocuments", "FewKnownWords", "Fit", "GpuEngine", "Index",
-    "Interrupted",
-    "LanguageBorrowed", "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged", "NotFittedError",
-    "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped", "WorkersLost",
+    "InputSkipped", "Interrupted", "LanguageFallback", "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged",
+    "NotFittedError", "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped", "WorkersLost",
     "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 
@@ -100,13 +81,25 @@ if not TYPE_CHECKING:  # a type checker would accept any name
 
             value = version("cr5")
         elif name == "evaluate":
-            value = import_module("cr5.evaluate")
-        elif name in _MODULES:
-            value = getattr(import_module(_MODULES[name]), name)
+            value = _import_on_first_use("cr5.evaluate")
+        elif name in {*__all__, "LanguageBorrowed"}:  # the earlier name of LanguageFallback
+            value = getattr(import_module(_MODULES.get(name, "cr5.errors")), name)
         else:
             raise AttributeError(f"module 'cr5' has no attribute {name!r}")
         globals()[name] = value
         return value
+
+    def _import_on_first_use(name: str) -> Any:
+        """A module that is loaded when one of its names is first used."""
+        import sys
+        from importlib.util import LazyLoader, find_spec, module_from_spec
+
+        if name not in sys.modules:
+            spec = find_spec(name)
+            spec.loader = LazyLoader(spec.loader)
+            sys.modules[name] = module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+        return sys.modules[name]
 
 
 def __dir__() -> list[str]:

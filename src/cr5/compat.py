@@ -17,7 +17,8 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus.skipped import OnError
-from cr5.errors import Cr5Error, DeprecatedInterface, quoted, warn
+from cr5.errors import Cr5Error, DeprecatedInterface, warn
+from cr5.message_parts import quoted
 from cr5.model import Cr5
 from cr5.retrieval.vectors import unit_rows
 from cr5.storage.model_files import has_model
@@ -51,7 +52,7 @@ class Cr5_Model:  # noqa: N801 - its name in the library
         """texts x rank, float64: the vectors of documents; a text without a known word has a row of zeros."""
         _warn("transform", "encode(texts, lang)")
         model = self._loaded(lang)
-        rows = [_sum(model, model.settings.tokeniser.words(text, lang), lang) for text in texts]
+        rows = [_document_vector(model, model.settings.tokeniser.words(text, lang), lang) for text in texts]
         return np.array(rows).reshape(len(rows), model.rank)
 
     def tokenize(self, text: str) -> list[str]:
@@ -103,7 +104,9 @@ class Cr5Model:
         keys, rows, model = [], [], self._model(document_language)
         with Path(document_path).open(encoding="utf-8") as file:
             for title, key, text in (parts for line in file if len(parts := line.rstrip("\n").split("\t")) == 3):
-                vector = _sum(model, model.settings.tokeniser.words(text, document_language), document_language)
+                vector = _document_vector(
+                    model, model.settings.tokeniser.words(text, document_language), document_language
+                )
                 if vector.any():
                     keys.append((title, key))
                     rows.append(vector)
@@ -160,7 +163,7 @@ def _load(folder: str | Path, name: str, langs: Sequence[str], on_error: OnError
     return Cr5.load_published(folder, name, langs, on_error=on_error)
 
 
-def _sum(model: Cr5, tokens: Sequence[str], lang: str) -> Array:
+def _document_vector(model: Cr5, tokens: Sequence[str], lang: str) -> Array:
     """The sum of n z over the words, divided by the length of the vector of all n; zeros without a known word."""
     language = model._language(lang)
     index = model._languages.encoder(model.find_language(lang)).vocabulary.index
@@ -172,7 +175,7 @@ def _sum(model: Cr5, tokens: Sequence[str], lang: str) -> Array:
 
 
 def _embed(model: Cr5, tokens: Sequence[str], lang: str) -> Array:
-    vector = _sum(model, tokens, lang)
+    vector = _document_vector(model, tokens, lang)
     if not vector.any():
         raise Cr5Error(f"none of the {len(tokens)} tokens is a word of {lang}, e.g. {quoted(' '.join(tokens[:3]))}")
     return vector

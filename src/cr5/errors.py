@@ -7,7 +7,9 @@ backticks (`rank`, `on_error="skip"`); the command line shows them as its option
 import operator
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +81,7 @@ class RankLowered(Cr5Warning):
 
 
 class LanguageLeftOut(Cr5Warning):
-    """A language has no document that can be trained on, and is not part of the model."""
+    """The documents in a language are left out: none can be trained on, or the model of an index does not have it."""
 
 
 class FewDocuments(Cr5Warning):
@@ -91,11 +93,14 @@ class RepeatedDocuments(Cr5Warning):
 
 
 class SeveralCodes(Cr5Warning):
-    """A corpus has one language under several codes, such as en and en-US."""
+    """A corpus has one language under several codes or names, such as en and en-US, or en and English."""
 
 
-class LanguageBorrowed(Cr5Warning):
-    """The model does not have the language of a text, and encodes it by a close language that it has."""
+class LanguageFallback(Cr5Warning):
+    """The model does not have the language of a text, and encodes it as text in a close language that it has."""
+
+
+LanguageBorrowed = LanguageFallback  # its earlier name
 
 
 class FewKnownWords(Cr5Warning):
@@ -103,11 +108,15 @@ class FewKnownWords(Cr5Warning):
 
 
 class DeprecatedInterface(Cr5Warning):
-    """A name of the paper's authors' libraries is used; the message has the name of today."""
+    """A name of the paper's authors' libraries is used; the message names its replacement."""
 
 
 class DocumentsLeftOut(Cr5Warning):
     """The limits on document length (``min_unique``, ``max_unique``) leave out most documents of the corpus."""
+
+
+class InputSkipped(Cr5Warning):
+    """Rows, lines or files that cannot be used were skipped, as ``on_error="skip"`` asks for."""
 
 
 class ColumnsNotKept(Cr5Warning):
@@ -122,14 +131,20 @@ class OutputWarning(Cr5Warning):
     """A file that is not essential, such as a checkpoint, could not be written."""
 
 
-def reason(error: OSError) -> str:
-    """What the operating system says about a failure, as messages show it: "permission denied"."""
-    return (error.strerror or str(error)).lower()
+@contextmanager
+def needs_package(user: str, package: str, extra: str) -> Iterator[None]:
+    """Within this block, which imports an optional package, let an error say how to install it."""
+    try:
+        yield
+    except ImportError as error:
+        if not isinstance(error, ModuleNotFoundError) or _is_installed(error.name or ""):
+            raise  # for another reason, such as too little memory for its libraries
+        raise MissingPackageError(f"{user} needs {package}; install it with pip install 'cr5[{extra}]'") from error
 
 
-def quoted(text: str) -> str:
-    """A text as messages show it: in quotes, shortened to 60 characters, with control characters escaped."""
-    return repr(text if len(text) <= 60 else text[:60] + "…")
+def _is_installed(module: str) -> bool:
+    """Whether the package of a module is installed."""
+    return find_spec(module.partition(".")[0] or " ") is not None
 
 
 def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
@@ -139,18 +154,10 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
         raise Cr5Error(f"`{name}={value!r}` must be {listed}")
 
 
-def format_bytes(count: float | None) -> str:
-    """12300000 -> 12.3 MB."""
-    count = count or 0
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count:.0f} bytes"
-
-
-def plural(count: int, noun: str) -> str:
-    """A count with its noun: 1 step, 2 steps."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def check_progress(progress: object) -> None:
+    """Raise an error unless ``progress`` can be called with reports."""
+    if not callable(progress):
+        raise Cr5TypeError(f"`progress={progress!r}` must be a function of a Progress, such as print")
 
 
 def whole_number(name: str, value: Any, minimum: int = 0) -> int:

@@ -2,11 +2,11 @@
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,3 @@ def stop_on_interrupt(progress: ProgressCallback = no_progress) -> Iterator[Call
         yield requested.is_set
     finally:
         signal.signal(signal.SIGINT, previous)
-
-
-def describe_interruption(report: Mapping[str, Any], tol: float) -> str:
-    """How far a fit had come when it was interrupted, from its report and its tolerance."""
-    steps = report["steps"]
-    when = f"after {steps} step" + ("s" if steps > 1 else "") if steps else "before its first step"
-    ridge = f"; {report['ridge_note']}" if report["ridge_note"] and not steps else ""
-    residual = f"the residual is {report['residual']:.3g}, the tolerance {tol:g}"
-    return f"the fit was interrupted {when} and has not converged: {residual}{ridge}"

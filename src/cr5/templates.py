@@ -13,3 +13,9 @@ def template_environment(package: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+def read_asset(environment: Environment, name: str) -> str:
+    """A file beside the templates that goes into a page unchanged."""
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]

@@ -92,3 +92,6 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path
         output_format(tmp_path / "none" / "x.tsv", None, ("tsv",))
     with pytest.raises(Cr5Error, match="`form="):
         output_format(None, "pdf", ("tsv",))
+    (tmp_path / "x.html").touch()
+    with pytest.raises(Cr5Error, match=r"x\.html cannot be written: it is also read; name"):
+        output_format(tmp_path / "x.html", None, ("tsv", "html"), (tmp_path / "y.html", tmp_path / "x.html"))

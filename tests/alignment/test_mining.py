@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cr5 import Cr5, Document, write
-from cr5.alignment import ParallelSentences, mine, mining, read_sentences
+from cr5.alignment import ParallelSentences, links, mine, mining, read_sentences
 from cr5.errors import Cr5Error, FewKnownWords
-from cr5.retrieval.text_similarity import shares
+from cr5.retrieval.text_similarity import view_shares
 
 PARALLEL, OTHERS = 30, 20
 SAID = madeup.sentence_meanings(PARALLEL + 2 * OTHERS, seed=5)
@@ -31,10 +31,10 @@ def test_parallel_sentences_are_found_among_others(model: Cr5, candidates: minin
 def test_scores_by_all_views_are_margins_of_similarities_less_what_lengths_cost(model: Cr5) -> None:
     a, b = A[:6], [*madeup.sentences("bb", SAID[:5]), " ".join(madeup.sentences("bb", SAID[5:8]))]
     weights = {"strings": min(model.view_weights["strings"], mining.MAX_STRINGS_WEIGHT)}
-    s = model.similarity(a, "aa", b, "bb", weights=weights) / shares(model.scorer(weights))["dense"]
-    logs = [np.log(np.array([len(text) for text in side]) + mining.LENGTH_PRIOR) for side in (a, b)]
+    s = model.similarity(a, "aa", b, "bb", weights=weights) / view_shares(model.scorer(weights))["dense"]
+    logs = [np.log(np.array([len(text) for text in side]) + links.LENGTH_PRIOR) for side in (a, b)]
     lengths = np.abs((logs[1] - logs[1].mean()) - (logs[0] - logs[0].mean())[:, None])
-    s = s - mining.LENGTH_WEIGHT * np.minimum(lengths, mining.MAX_LENGTH_RATIO)
+    s = s - mining.LENGTH_WEIGHT * np.minimum(lengths, links.MAX_LENGTH_RATIO)
     expected = s - (s.mean(axis=1, keepdims=True) + s.mean(axis=0)) / 2
     found = mine(model, a, "aa", b, "bb", neighbours=6, min_score=-10)
     assert {(i, i) for i in range(6)} == {(pair.a, pair.b) for pair in found}

@@ -16,7 +16,7 @@ from cr5.sources.registry import SOURCES as REGISTRY
 Source = Callable[[Path], list[object]]  # writes a source into a folder, and says how to name it to the command
 FIELDS = {
     "corpus", "seconds", "files", "documents", "parts", "guessed_encodings", "concepts", "shared", "example_concepts",
-    "languages", "renamed",
+    "languages", "renamed", "warnings",
 }  # fmt: skip
 FIGURES = {"documents", "skipped", "guessed", "confidence", "foreign", "duplicates", "short"}
 
@@ -211,6 +211,20 @@ def test_languages_that_the_source_does_not_name_are_guessed_with_their_confiden
     assert "guessed: the source names no language; confidence: of the guesses, on average" in words(printed)
 
 
+def test_languages_that_were_guessed_with_little_confidence_are_warned_of(
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [f"1,en,{ENGLISH}", f"1,it,{ITALIAN}", "2,,Lo ra me", "3,,La biblioteca del paese apre tutte le mattine."]
+    (tmp_path / "t.csv").write_text("\n".join(["concept,lang,text", *(row.replace("'", "") for row in rows)]))
+    corpus_command("table", "t.csv", "-o", "corpus.jsonl", "--json")
+    found = json.loads(capsys.readouterr().out)
+    low = {lang: facts["confidence"] for lang, facts in found["languages"].items() if facts["confidence"]}
+    [warning] = [warning for warning in found["warnings"] if "little confidence" in warning]
+    assert min(low.values()) < 0.3 < max(low.values())
+    for lang, confidence in low.items():
+        assert (f"{lang} {confidence:.0%}" in warning) == (confidence < 0.3)
+
+
 ADVICE = {
     "moses": "join more lines with --join, without a pivot",
     "tmx": "join more units with --join",
@@ -260,7 +274,7 @@ def test_skipped_problems_are_counted_with_an_example(
     (tmp_path / "x.en").write_bytes(b"good\n\xff\n")
     (tmp_path / "x.it").write_bytes(b"bene\nmale\n")
     assert corpus_command("moses", "x.en", "x.it", "-o", "corpus.jsonl", "--on-error", "skip") == 0
-    line = "parts of documents skipped, 1: invalid UTF-8 (first: x.en:2: byte 1 is not UTF-8; convert it with iconv)\n"
+    line = "parts of documents skipped, 1: invalid UTF-8 (first: x.en:2: byte 0xff at position 1 is not UTF-8; "
     assert line in capsys.readouterr().out
     assert [d.text for d in read(tmp_path / "corpus.jsonl")] == ["good", "bene\nmale"]
 
@@ -281,8 +295,21 @@ def test_an_empty_bible_does_not_vanish_silently(
     assert printed.err == "warning: no documents are left in en; see above what was skipped\n"
     assert corpus_command(*arguments, "-o", "corpus.jsonl", "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["documents"] == {"read": 6, "written": 4, "skipped": {"no text": 2}}
+    examples = {"no text": f"{tmp_path}/eng-one.txt: GEN 1:1"}
+    assert found["documents"] == {"read": 6, "written": 4, "skipped": {"no text": 2}, "examples": examples}
+    assert found["files"]["examples"] == {"list of references": f"{tmp_path}/vref.txt"}
+    assert found["warnings"] == ["no documents are left in en; see above what was skipped"]
     assert found["languages"]["en"]["skipped"] == {"no text": 2}
+
+
+def test_where_a_language_is_empty_names_that_do_not_match_are_not_suspected(
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bible(tmp_path)
+    (tmp_path / "eng-one.txt").write_text("\n\n")
+    arguments = ["bible", tmp_path, "--references", tmp_path / "vref.txt"]
+    assert corpus_command(*arguments, "-o", "corpus.jsonl") == 0
+    assert capsys.readouterr().err == "warning: no documents are left in en; see above what was skipped\n"
 
 
 def test_files_of_other_extensions_are_named_with_the_option_that_reads_them(
@@ -295,8 +322,8 @@ def test_files_of_other_extensions_are_named_with_the_option_that_reads_them(
     assert corpus_command("folder", *arguments, "-o", "corpus.jsonl") == 0
     assert (
         "files: 6 found, 2 read, 4 skipped 1: path does not match the pattern (first: "
-        f"{tmp_path}/docs/french/a.txt; folders: french 1); show with --pattern and --lang where paths have "
-        "their language 3: other extensions, .adoc 2, none 1; "
+        f"{tmp_path}/docs/french/a.txt; folders: french 1); say with --pattern where paths have their language, "
+        "or with --lang english=en which language a folder such as english is in 3: other extensions, .adoc 2, none 1; "
         "name the format of those that are pages with --as, as in --as adoc=text" in words(capsys.readouterr().out)
     )
     assert corpus_command("folder", *arguments, "--as", "adoc=text", "--lang", "french=fr", "-o", "c.jsonl") == 0
@@ -337,10 +364,22 @@ def test_concepts_that_hardly_any_two_languages_share_are_shown(
     (tmp_path / "docs/it/both.txt").write_text(ITALIAN)
     assert corpus_command("folder", "docs", "-o", "corpus.jsonl") == 0
     assert capsys.readouterr().err == (
-        "warning: 1 of 301 concepts is in two languages, probably because their names do not match (en: both, "
+        "warning: 1 of the 301 concepts is in two languages, probably because their names do not match (en: both, "
         "en-page-000, en-page-001; it: both, it-page-000, it-page-001); check the options that say where a path or row "
         "has its concept and its language\n"
     )
+
+
+@pytest.mark.parametrize(("second", "is_warned"), [("pt-BR", True), ("it", False)])
+def test_one_language_under_two_codes_is_pointed_out(
+    second: str, is_warned: bool, tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text(f"concept,lang,text\n1,pt,um cão\n1,en,a dog\n2,{second},um gato\n2,en,a cat\n", encoding="utf-8")
+    assert corpus_command("table", str(table), "-o", "c.jsonl") == 0
+    captured = capsys.readouterr()
+    warned = words(captured.out + captured.err)
+    assert ("pt and pt-BR will be learned as different languages; give them one code" in warned) == is_warned
 
 
 def test_one_document_is_not_called_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -351,6 +390,12 @@ def test_one_document_is_not_called_documents(tmp_path: Path, capsys: pytest.Cap
     assert "1 document written" in printed
     assert "1 concept, 0 of them in two languages" in printed
     assert "1 documents" not in printed
+
+
+def test_the_title_of_a_narrow_table_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "one.jsonl").write_text('{"concept": "Q1", "lang": "en", "text": "dog"}\n')
+    assert run(["corpus", "inspect", str(tmp_path / "one.jsonl")]) == 0
+    assert "Shared concepts" in capsys.readouterr().out
 
 
 def test_files_that_are_no_corpus_are_named_when_a_folder_is_read(

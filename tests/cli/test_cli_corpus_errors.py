@@ -9,6 +9,8 @@ from corpus_sources import OR_SKIP, moses, words
 
 from cr5 import demo, read
 
+FEW_FIELDS = "2 fields under a header of 3; quote a field that holds a delimiter or a line break"
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -19,8 +21,12 @@ from cr5 import demo, read
             "no aligned files in void; their names must differ only in the language at the end, like train.en and "
             "train.fr, train.en.txt and train.fr.txt, or train_en.txt and train_fr.txt",
         ),
-        (["moses", "nil.en", "nil.it"], "the source contains no text; check the files and the options"),
-        (["moses", "bad.en", "bad.it"], f"bad.en:1: byte 1 is not UTF-8; convert it with iconv{OR_SKIP}"),
+        (["moses", "nil.en", "nil.it"], "no text in nil.en and 1 other file; check the files and the options"),
+        (
+            ["moses", "bad.en", "bad.it"],
+            "bad.en:1: byte 0xff at position 1 is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8"
+            + OR_SKIP,
+        ),
         (["moses", "noise.zip"], "noise.zip: corrupt, file is not a zip file; copy or download it again"),
         (["tmx", "void"], "no TMX file in void; its name must end in .tmx"),
         (["tmx", "nil.en"], "nil.en:1:1: truncated, no element found; correct it there or export it again"),
@@ -82,7 +88,7 @@ def test_unusable_input_is_one_line_on_standard_error(
             "corpus.txt: unknown suffix '.txt'; the formats are .jsonl, .csv and .tsv, which .gz, .bz2 or .xz "
             "may follow, and .parquet",
         ),
-        (["-o", "none/corpus.csv"], "none/corpus.csv: the folder none does not exist; create it first"),
+        (["-o", "none/corpus.csv"], "none/corpus.csv cannot be written: there is no folder none; create it first"),
         (
             ["-o", "corpus.csv", "--langs", "fr,de"],
             "there are no documents in fr, de; the source has en, it; change --langs",
@@ -104,6 +110,21 @@ def test_unusable_options_are_one_line_on_standard_error(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["en-it.txt.zip"]
 
 
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("", "no text in x.csv; check the files and the options"),
+        ("a,en\n", f"x.csv:2: {FEW_FIELDS}"),
+        ("a,en,dog\na,it\n", f"x.csv:3: {FEW_FIELDS}{OR_SKIP}"),
+    ],
+)
+def test_a_file_without_text_is_named_and_skipping_is_advised_where_something_is_left(
+    rows: str, message: str, tmp_path: Path, corpus_fails: Callable[..., str]
+) -> None:
+    (tmp_path / "x.csv").write_text(f"concept,lang,text\n{rows}")
+    assert corpus_fails("table", "x.csv", "-o", "corpus.csv") == message
+
+
 def test_when_everything_is_dropped_the_options_that_did_it_are_named(
     tmp_path: Path, corpus_fails: Callable[..., str]
 ) -> None:
@@ -118,6 +139,7 @@ def test_when_everything_is_dropped_the_options_that_did_it_are_named(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["parquet"], "No such command 'parquet'; choose from wikipedia, folder, moses"),
         (["moses", "en-it.txt.zip"], "Missing option '--output' / '-o'."),
         (
             ["moses", "en-it.txt.zip", "-o", "-", "--json"],
@@ -155,3 +177,28 @@ def test_an_existing_corpus_is_kept_if_writing_a_new_one_fails(
     assert (tmp_path / "corpus.jsonl").read_bytes() == before
     assert corpus_command("moses", *arguments, "-o", "corpus.jsonl", "--langs", "it") == 0
     assert [document.lang for document in read(tmp_path / "corpus.jsonl")] == ["it"]
+
+
+@pytest.mark.parametrize("arguments", [["table", "own.csv"], ["convert", "own.csv"], ["moses", "own.csv", "a.it"]])
+@pytest.mark.parametrize("output", ["own.csv", "./own.csv", "symbolic.csv", "hard.csv"])
+def test_an_input_is_not_overwritten(
+    arguments: list[str], output: str, tmp_path: Path, corpus_fails: Callable[..., str]
+) -> None:
+    own = tmp_path / "own.csv"
+    own.write_text("concept,lang,text,price\n1,en,a dog,3\n1,it,un cane,3\n")
+    (tmp_path / "a.it").touch()
+    (tmp_path / "symbolic.csv").symlink_to(own)
+    (tmp_path / "hard.csv").hardlink_to(own)
+    before = own.read_bytes()
+    message = corpus_fails(*arguments, "-o", output)
+    assert "cannot be written: it is also read" in message
+    assert message.endswith("; name another file")
+    assert own.read_bytes() == before
+
+
+def test_a_converted_folder_cannot_contain_the_output(tmp_path: Path, corpus_fails: Callable[..., str]) -> None:
+    (tmp_path / "corpus").mkdir()
+    for name in ("a.csv", "all.csv"):
+        (tmp_path / "corpus" / name).write_text("concept,lang,text\n1,en,a dog\n1,it,un cane\n")
+    message = corpus_fails("convert", "corpus", "-o", "corpus/all.csv")
+    assert message == "corpus/all.csv cannot be written: it is also read; name another file"

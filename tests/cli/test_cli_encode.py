@@ -16,7 +16,7 @@ from madeup import text, word
 from cr5 import Cr5, Document
 from cr5.cli import run
 from cr5.cli.render import models
-from cr5.errors import format_bytes
+from cr5.message_parts import format_bytes
 from cr5.retrieval.explanations import CosineFall, Explanation, ViewContribution
 
 # Encode
@@ -111,7 +111,8 @@ def test_encoding_refuses_what_it_cannot_do(
     stdin("niño\n".encode("latin-1"))
     given = ["encode", model_folder, "--lang", "aa"]
     assert "'.csv'" in fails(*given, "-o", tmp_path / "rows.csv")
-    expected = "standard input is not UTF-8 (byte 2); convert it first, e.g. with iconv"
+    convert = "convert the file, e.g. with iconv -f windows-1252 -t utf-8"
+    expected = f"standard input: byte 0xf1 at position 3 is not UTF-8; {convert}"
     assert fails(*given, "-o", tmp_path / "rows.npy") == expected
     stdin(b"text")
     assert fails(*given, "-o", tmp_path / "no" / "rows.npy").endswith(
@@ -235,7 +236,8 @@ def test_a_mistake_is_one_line(model_folder: Path, tmp_path: Path, fails: Any) -
     assert "'xx'" in message
     assert "aa, bb, cc" in message
     (tmp_path / "latin").write_bytes("é".encode("latin-1"))
-    expected = f"{tmp_path}/latin is not UTF-8 (byte 0); convert it first, e.g. with iconv"
+    convert = "convert the file, e.g. with iconv -f windows-1252 -t utf-8"
+    expected = f"{tmp_path}/latin: byte 0xe9 at position 1 is not UTF-8; {convert}"
     assert fails("explain", model_folder, f"@{tmp_path}/latin", "b", "-a", "aa", "-b", "bb") == expected
     expected = f"{nowhere}: no such file or directory"
     assert fails("explain", model_folder, f"@{nowhere}", "b", "-a", "aa", "-b", "bb") == expected

@@ -44,6 +44,25 @@ def test_a_model_is_divided_and_merged_and_quantised(
     np.testing.assert_array_equal(Cr5.load(small).encode(text, "cc"), model.quantise(8).encode(text, "cc"))
 
 
+def test_a_model_is_not_replaced_by_one_that_is_made_of_it(model_folder: Path, tmp_path: Path, printed: Any) -> None:
+    folder, link, other = tmp_path / "model", tmp_path / "link", tmp_path / "other"
+    shutil.copytree(model_folder, folder)
+    shutil.copytree(model_folder, other)
+    link.symlink_to(folder)
+    before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    for arguments in (
+        ["subset", folder, "--langs", "aa", "-o", folder],
+        ["subset", link, "--langs", "aa", "-o", folder],
+        ["quantise", folder, "--bits", "8", "-o", link],
+        ["merge", folder, other, "-o", folder],
+        ["merge", other, folder, "-o", folder],
+    ):
+        error = printed("model", *arguments, code=1)
+        assert f"{arguments[-1]} is the folder of a model that the new one is made of" in error
+        assert "name another folder with -o" in error
+    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
+
+
 def test_sizes_are_shown_for_each_language_and_in_all(model_folder: Path, printed: Any) -> None:
     lines = printed("model", "sizes", model_folder).splitlines()
     sizes = Cr5.load(model_folder).sizes()
@@ -54,8 +73,8 @@ def test_sizes_are_shown_for_each_language_and_in_all(model_folder: Path, printe
 
 def test_info_tells_what_a_model_was_made_of(model_folder: Path, tmp_path: Path, printed: Any) -> None:
     printed("model", "subset", model_folder, "--langs", "aa", "-o", tmp_path / "one")
-    printed("model", "quantise", tmp_path / "one", "--bits", "16", "-o", tmp_path / "one")
-    shown = printed("info", tmp_path / "one")
+    printed("model", "quantise", tmp_path / "one", "--bits", "16", "-o", tmp_path / "small")
+    shown = printed("info", tmp_path / "small")
     assert "trained together with bb, cc, which this model does not have" in shown
     assert "quantised, bits of each number: aa 16" in shown
     assert not any(line.startswith(" bb") for line in shown.splitlines())

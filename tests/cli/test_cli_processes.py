@@ -65,14 +65,14 @@ def test_a_reader_that_has_seen_enough_is_no_error(arguments: str, model_folder:
 SLOWLY = """
 import os, sys, time
 from pathlib import Path
-from cr5.training import solver as solve
+from cr5.training.lobpcg import Lobpcg
 from cr5.cli import run
-step = solve.Problem.step
+step = Lobpcg.ritz_step
 def slow(self, *arguments):
     if Path(f"{sys.argv[4]}.checkpoint").exists():
         time.sleep(float(os.environ["PAUSE"]))
     return step(self, *arguments)
-solve.Problem.step = slow
+Lobpcg.ritz_step = slow
 sys.exit(run(sys.argv[1:]))
 """
 
@@ -123,7 +123,7 @@ def test_a_killed_run_leaves_the_old_model_and_can_be_resumed(
     expected = f"{checkpoint} is from an interrupted run; continue it with --resume, or delete the file"
     assert fails(*given) == expected
     refused = fails(*given, "--resume", "--seed", "1")
-    assert refused.startswith(f"{checkpoint} belongs to other documents or settings")
+    assert refused.startswith(f"{checkpoint} belongs to other documents or settings (--seed was 0 and is 1); ")
     assert_same(Cr5.load(model), small_model)
     resumed = run_json(*given, "--resume", "--json")["report"]
     assert not checkpoint.exists()

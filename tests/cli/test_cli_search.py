@@ -95,15 +95,15 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
 ) -> None:
     out, err = printed("index", model_folder, corpus, "-o", tmp_path / "index")
     assert "120 documents, rank 60" in out
-    assert "added: 120 new, 0 replaced, 0 unchanged" in out
+    assert "added: 120 new, 0 renewed, 0 unchanged" in out
     assert "Next: cr5 search" in out
     assert err == ""
     more = [Document("Q000", "aa", FEW[3].text), Document("Q1", "fr", "le chien"), Document("Q2", "cc", "zzz")]
     write(tmp_path / "more.jsonl", more)
     out, err = printed("index", model_folder, tmp_path / "more.jsonl", "-o", tmp_path / "index")
-    assert "added: 0 new, 1 replaced, 0 unchanged" in out
+    assert "added: 0 new, 1 renewed, 0 unchanged, 1 in other languages left out" in out
     assert "documents without a word that the model knows, which cannot be found: 1 (cc 1)\n" in err
-    assert "documents left out, in languages that the index does not have: 1 (fr 1)\n" in err
+    assert "documents are left out: the index has no language fr; its languages are aa, bb, cc" in err
     out, _ = printed("index", "-o", tmp_path / "index", "--delete", "aa:Q000", "--delete", "nothing", "--check")
     assert "deleted: 1; not in the index: 1" in out
     assert "search is exact: there are too few documents for an approximate index" in out
@@ -276,6 +276,22 @@ def test_a_search_is_restricted_and_ordered_by_fields(tmp_path: Path, model_fold
     assert [hit["fields"] for hit in found] == [{"year": 2010}, {"year": 2001}]
 
 
+def test_the_fields_of_an_index_are_shown_and_an_unknown_one_is_named(
+    tmp_path: Path, model_folder: Path, run_json: Any, printed: Any, fails: Any
+) -> None:
+    fields: list[dict[str, Any]] = [{"year": 1, "tags": ["a"], "by": {"name": "b"}}, {"year": "old", "\x1b": None}]
+    write(tmp_path / "few.jsonl", [Document(f"Q{i}", "bb", QUERY, fields=each) for i, each in enumerate(fields)])
+    index = tmp_path / "index"
+    run_json("index", model_folder, tmp_path / "few.jsonl", "-o", index)
+    listed = "'\\x1b' (null), by.name (strings), tags (strings), year (numbers and strings)"
+    assert f"fields: {listed}\n" in " ".join(printed("info", index)[0].split()) + "\n"
+    assert run_json("info", index)["fields"]["tags"] == "strings"
+    assert fails("search", index, QUERY, "--where", "yaer>1", "--where", "tags=a") == (
+        f"no document matches --where yaer>1 --where tags=a; there is no field 'yaer'; the fields are {listed}"
+    )
+    assert fails("search", index, QUERY, "--where", "tags>1").endswith(f"tags>1; the fields are {listed}")
+
+
 def test_a_wrong_condition_is_an_error(folder: Path, fails: Any) -> None:
     for condition in ("year", "=2000", " >2"):
         assert f"--where {condition!r} is not a condition" in fails("search", folder, "kaka", "--where", condition)
@@ -293,7 +309,8 @@ def test_like_searches_for_the_text_of_a_file(folder: Path, tmp_path: Path, run_
     assert fails("search", folder, "kaka", "--like", tmp_path / "like.txt") == message
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
     assert fails("search", folder, "--like", tmp_path / "latin.txt") == (
-        f"{tmp_path / 'latin.txt'} is not UTF-8 (byte 3); convert it first, e.g. with iconv"
+        f"{tmp_path / 'latin.txt'}: byte 0xe9 at position 4 is not UTF-8; "
+        "convert the file, e.g. with iconv -f windows-1252 -t utf-8"
     )
 
 
@@ -315,7 +332,7 @@ def test_a_search_without_hits_says_why(folder: Path, printed: Any, fails: Any, 
     many = printed("search", folder, QUERY, "--min-score", "1.1", "--in", "aa", "--in", "bb")[1]
     assert "leave out --in or --min-score" in many
     assert "leave out --offset" in printed("search", folder, QUERY, "--offset", "900")[1]
-    assert "--where yaer>=2000" in fails("search", folder, QUERY, "--where", "yaer>=2000")
+    assert "the documents have no fields" in fails("search", folder, QUERY, "--where", "yaer>=2000")
     assert "a field 'yaer'" in printed("search", folder, QUERY, "--sort", "-yaer")[1]
     both = ("search", folder, QUERY, "--in", "aa", "--in", "bb", "-k", "50")
     assert {hit["lang"] for hit in run_json(*both)["hits"]} == {"aa", "bb"}
@@ -355,7 +372,7 @@ def test_pairs_are_listed_with_their_words(folder: Path, printed: Any, run_json:
 
 def test_an_index_is_shown(folder: Path, run_json: Any, printed: Any) -> None:
     about = Index.open(folder).about()
-    assert run_json("info", folder) == {"index": str(folder), "about": about}
+    assert run_json("info", folder) == {"index": str(folder), "about": about, "fields": {}}
     text, _ = printed("info", folder)
     assert f"{len(FEW)} documents, rank {about['rank']}" in text
     for lang, count in about["documents"].items():
@@ -391,5 +408,7 @@ def test_an_index_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, ru
     said = " ".join(warning.split())
     assert "30 documents cannot be found by their words" in said
     assert f"cr5 index -o {tmp_path}/old --refresh".replace(" ", "") in warning.replace("\n", "").replace(" ", "")
+    _, warning = printed("search", tmp_path / "old", "words", "--lang", "aa")
+    assert "30 documents cannot be found by their words" in " ".join(warning.split())
     about = run_json("index", "-o", tmp_path / "old", "--refresh")["about"]
     assert (about["full_text"], about["outdated"]) == (30, None)

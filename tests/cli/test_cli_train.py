@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import madeup
 import numpy as np
@@ -16,6 +16,7 @@ from cr5 import Cr5, Document, write
 from cr5.cli import run
 from cr5.cli.render import models
 from cr5.cli.render.models import path_table
+from cr5.features.tfidf import Idf
 from cr5.training import ridge
 
 # Train
@@ -82,7 +83,7 @@ def test_training_says_why_a_ridge_was_not_chosen(
     [
         ({"strings_weight_path": [{}]}, "auto", "strings 0.3 (chosen by retrieval of held-out documents)"),
         ({"strings_weight_path": [], "concepts": 30}, "auto", "strings 0.3 (expected for 30 concepts)"),
-        ({"strings_weight_path": []}, 0.3, "strings 0.3 (as given)"),
+        ({"strings_weight_path": []}, 0.3, "strings 0.3 (set by strings_weight)"),
     ],
 )
 def test_the_weights_of_the_views_are_printed_with_their_origin(
@@ -137,6 +138,7 @@ def test_the_ridge_path_says_what_was_searched_and_what_its_columns_mean(capsys:
     printed = " ".join(capsys.readouterr().out.split())
     assert "1,200 held-out queries, each also repeated with 30 % and 50 % of the words removed" in printed
     assert "P@1 and MRR are lower" in printed
+    assert "means over all directions, also those of languages with few documents" in printed
     assert "error: standard error of the difference from the best ridge; steps: solver steps" in printed
     path_table(report | {"ridge_shares": [1.0]})
     assert "removed" not in capsys.readouterr().out
@@ -189,6 +191,9 @@ def test_what_is_skipped_is_counted(
     assert [line.split(": ")[1] for line in printed.err.splitlines()][1:] == ["skipped 1"] * 2
     assert "451 documents read, 450 used, 1 left out; 151 concepts read, 150 used, 1 left" in printed.out
     assert "alone: no other language has a document of the concept" in printed.out
+    assert "skipped beside these, because they cannot be used: 1 broken JSON, 1 missing field" in " ".join(
+        printed.out.split()
+    )
 
 
 def test_a_fit_that_has_not_converged_warns_and_is_saved(
@@ -213,10 +218,11 @@ def test_a_fit_that_has_not_converged_warns_and_is_saved(
         (["--set", "tol=abc"], "--set tol=abc must be a number of at least 0"),
         (["--set", "min_documents=2.5"], "--set min_documents=2.5 must be a whole number of at least 0"),
         (["--set", "lowercase=3"], "--set lowercase=3 must be true or false"),
-        (["--set", "idf=rough"], "--set idf=rough must be one of plain, smooth"),
+        (["--set", "idf=rough"], f"--set idf=rough must be one of {', '.join(get_args(Idf))}"),
         (["--preset", "nope"], "there is no preset 'nope'; the presets are default, wsdm19"),
-        (["--ridge", "-1"], '--ridge -1.0 must be a number above 0, or "auto"'),
+        (["--ridge", "-1"], '--ridge -1 must be a number above 0, or "auto"'),
         (["--langs", "aa"], "the corpus has documents in one language only (aa); give two languages or more"),
+        (["--langs", "aa,fr"], "the corpus has no document in language fr; its languages are aa, bb, cc"),
         (["--langs", "aa", "--on-error", "raise"], "document 1"),
     ],
 )  # fmt: skip

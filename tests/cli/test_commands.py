@@ -200,7 +200,10 @@ def test_a_bug_is_not_dressed_up_as_a_mistake(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (MemoryError(), "MemoryError"),
+        (
+            MemoryError(),
+            "there is not enough memory; close other programs, or raise the memory limit of the process or container",
+        ),
         (
             OSError(28, "No space left on device", "/disk/model"),
             "/disk/model: no space left on device; free some space, or write to another disk",

@@ -73,11 +73,11 @@ Train = Callable[..., Ended]
 
 @pytest.fixture
 def train(documents: list[Document], tmp_path: Path) -> Iterator[Train]:
-    """Train with a pause at a stage, sending SIGINT ``times`` times in it."""
+    """Train with a pause at a stage, sending a signal ``times`` times in it."""
     write(tmp_path / "corpus.jsonl", documents)
     reached, started = tmp_path / "reached", list[subprocess.Popen[str]]()
 
-    def call(stage: str, *more: str, times: int = 1) -> Ended:
+    def call(stage: str, *more: str, times: int = 1, number: int = signal.SIGINT) -> Ended:
         reached.unlink(missing_ok=True)
         given = ["train", "corpus.jsonl", "-o", "model", *SETTINGS, *more]
         process = subprocess.Popen(
@@ -93,7 +93,7 @@ def train(documents: list[Document], tmp_path: Path) -> Iterator[Train]:
             time.sleep(0.01)
         for _ in range(times):
             time.sleep(0.2)
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
         output, errors = process.communicate(timeout=120)
         about_interrupt = [line for line in errors.splitlines(True) if not line.startswith(SMALL_CORPUS)]
         return Ended(process.returncode, "".join(about_interrupt), output, tmp_path)
@@ -137,8 +137,9 @@ def test_an_interrupt_while_the_ridge_is_selected_keeps_an_unfinished_model(
     assert "(interrupted)" in " ".join(capsys.readouterr().out.split())
 
 
-def test_an_interrupt_during_the_fit_keeps_the_model_and_resume_finishes_it(train: Train) -> None:
-    ended = train("fit")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_during_the_fit_keeps_the_model_and_resume_finishes_it(train: Train, number: int) -> None:
+    ended = train("fit", number=number)
     assert ended.code == 130
     interrupted, where = ended.errors.splitlines()
     assert interrupted.startswith("warning: the fit was interrupted ")

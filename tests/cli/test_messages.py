@@ -1,9 +1,13 @@
 """Messages of the library, shown by the command line."""
 
+import errno
+from importlib import import_module
+
 import pytest
 
-from cr5.cli.app import app
+from cr5.cli import running
 from cr5.cli.messages import in_command_line_terms
+from cr5.errors import MissingPackageError, needs_package
 
 
 @pytest.mark.parametrize(
@@ -25,7 +29,7 @@ from cr5.cli.messages import in_command_line_terms
     ],
 )
 def test_parameters_in_backticks_become_options(message: str, shown: str) -> None:
-    assert in_command_line_terms(message, app, ["train", "corpus/", "--output", "model"]) == shown
+    assert in_command_line_terms(message, ["train", "corpus/", "--output", "model"]) == shown
 
 
 @pytest.mark.parametrize(
@@ -33,6 +37,7 @@ def test_parameters_in_backticks_become_options(message: str, shown: str) -> Non
     [
         (["eval", "documents", "builtin"], "raise `csls_over`", "raise --csls-over"),
         (["eval", "documents", "builtin"], "pass `mask_shared=True`", "pass --mask-shared"),
+        (["eval", "documents", "builtin"], "make it with `drop_foreign`", "make it with --drop-foreign"),
         (["eval", "words", "model"], "pass `mask_shared=True`", "pass mask_shared=True"),
         (["eval", "documents", "builtin"], "use `tol=0.1`", "use --set tol=0.1"),
         (["lexicon", "model", "en", "it", "word"], "`k=-1` is too small", "-k -1 is too small"),
@@ -53,4 +58,33 @@ def test_parameters_in_backticks_become_options(message: str, shown: str) -> Non
     ],
 )
 def test_only_options_of_the_running_command_are_named(arguments: list[str], message: str, shown: str) -> None:
-    assert in_command_line_terms(message, app, arguments) == shown
+    assert in_command_line_terms(message, arguments) == shown
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ImportError("libx.so: failed to map segment", name="scipy"), "scipy cannot be loaded (libx.so: failed to map"),
+        (MemoryError(), "there is not enough memory; close"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "cannot allocate memory; close"),
+    ],
+)
+def test_too_little_memory_is_one_line_with_advice(
+    error: Exception, words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(running, "app", fail)
+    assert running.run_command(["info", "model"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"error: {words}")
+    assert "raise the memory limit of the process or container" in printed
+
+
+def test_a_package_that_is_installed_but_cannot_be_imported_is_not_called_missing() -> None:
+    with pytest.raises(MissingPackageError, match="install it with"), needs_package("a", "nosuch", "b"):
+        import_module("nosuch_package.part")
+    with pytest.raises(ModuleNotFoundError, match=r"json\.nosuch") as caught, needs_package("a", "json", "b"):
+        import_module("json.nosuch")
+    assert not isinstance(caught.value, MissingPackageError)

@@ -3,6 +3,7 @@
 import pytest
 import typer
 
+from cr5.cli import run
 from cr5.cli.options import parse_bytes, parse_rank
 from cr5.errors import Cr5Error
 
@@ -34,3 +35,18 @@ def test_a_rank_is_a_number_or_auto() -> None:
 def test_what_is_not_a_size_is_refused(text: str) -> None:
     with pytest.raises(Cr5Error, match=r"is not an amount of memory; write it like 4GB or 800MB$"):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("command", "way_out"),
+    [
+        (["search", "index", "fishing", "quotas"], "put a query of several words in quotation marks"),
+        (["encode", "model", "lines.txt"], "texts are read from standard input: cr5 encode MODEL < FILE"),
+        (["train", "a.csv", "-o", "m", "--langs", "en it"], "'en it' has a blank within a code; separate codes by"),
+        (["train", "a.csv", "-o", "m", "--on-error", "x"], "Invalid value for '--on-error': 'x' is not one of"),
+    ],
+)
+def test_wrong_usage_is_explained(command: list[str], way_out: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(command) == 2
+    printed = capsys.readouterr().err.replace("│", " ")
+    assert way_out in " ".join(printed.split())

@@ -20,10 +20,11 @@ import pytest
 from cr5 import Cr5, Document, ModelFileError, OutputWarning, RepeatedDocuments, write
 from cr5.cli import run
 from cr5.errors import Cr5Error
-from cr5.evaluate.runs import write_text
+from cr5.evaluate.output import write_text
 from cr5.index import Index
-from cr5.model.training import train_model
+from cr5.model.folder_training import train_model
 from cr5.storage import vector_files
+from cr5.training import pipeline
 from cr5.training.checkpoint import Checkpoint
 
 COMMAND = Path(sys.executable).with_name("cr5")
@@ -97,7 +98,7 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_read_only_target_is_refused_before_the_corpus_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sentence = rf"{tmp_path}/a/b cannot be written: {tmp_path}: read-only file system; choose another path, or change"
+    sentence = rf"{tmp_path}/a/b cannot be written: {tmp_path}: read-only file system; choose another path$"
     with pytest.raises(Cr5Error, match=sentence):
         train_model(Cr5(**SMALL), never_read(), tmp_path / "a" / "b")
     with pytest.raises(Cr5Error, match="read-only file system"):
@@ -113,11 +114,30 @@ def test_a_disk_that_is_too_small_is_refused_before_the_fit(
     stages: list[str] = []
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=20_000))
     with pytest.raises(
-        Cr5Error, match=r"is on a disk with 20.0 kB free, and the model needs about .* [kM]B; free some"
+        Cr5Error,
+        match=r"on a disk with 20.0 kB free, and the model with its checkpoint needs about .* [kM]B; free some",
     ):
         train_model(Cr5(**SMALL), documents, tmp_path / "model", progress=lambda p: stages.append(p.stage))
     assert "fit" not in stages
     assert everything_in(tmp_path) == set()
+
+
+def test_a_disk_with_space_for_the_model_and_two_checkpoints_is_large_enough(
+    documents: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed: list[int] = []
+    monkeypatch.setattr(pipeline, "check_free_space", lambda path, most, purpose: needed.append(most))
+    model, save, saved = Cr5(**SMALL, tol=1e-3), Checkpoint.save, list[int]()
+
+    def save_and_measure(checkpoint: Checkpoint, *arguments: Any, **options: Any) -> None:
+        save(checkpoint, *arguments, force=True)
+        saved.append(checkpoint.path.stat().st_size)
+
+    monkeypatch.setattr(Checkpoint, "save", save_and_measure)
+    train_model(model, documents, tmp_path / "model")
+    written = sum(file.stat().st_size for file in (tmp_path / "model").iterdir())
+    assert max(saved) + max(max(saved), written) <= needed[0] + 40_000  # of headers, words and the report
+    assert needed[0] <= 2 * (max(saved) + max(max(saved), written))
 
 
 def test_a_place_without_permission_is_named_with_advice(
@@ -181,6 +201,22 @@ def test_an_index_that_does_not_fit_is_one_sentence_and_leaves_nothing(
     assert message.startswith(f"error: {tmp_path}/some/index/generation-1/model/")
     assert message.endswith(": no space left on device; free some space, or write to another disk\n")
     assert everything_in(tmp_path) == before
+
+
+def test_an_index_that_fills_the_disk_says_how_to_go_on_and_is_continued(
+    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, output = tmp_path / "corpus.jsonl", tmp_path / "index"
+    write(corpus, [Document(str(i), "aa", madeup.text("aa", range(i, i + 9))) for i in range(20)])
+    command = ["index", str(model_folder), str(corpus), "-o", str(output)]
+    with monkeypatch.context() as patch:
+        patch.setattr("cr5.index.ingest.write_documents", full)
+        assert run(command) == 1
+    advice = "free some space and run the same command again, which continues"
+    assert capsys.readouterr().err == f"error: {output}: no space left on device; {advice}\n"
+    assert run(command) == 0
+    with closing(Index.open(output)) as index:
+        assert sum(index.count().values()) == 20
 
 
 def test_a_checkpoint_that_does_not_fit_is_a_warning_and_the_earlier_one_stays(
@@ -321,6 +357,42 @@ def test_a_model_that_cannot_be_saved_keeps_its_checkpoint_and_is_resumed(folder
     assert everything_in(folder / "OUT") == {"model.checkpoint"}
     assert limited([*tight, "--resume"], folder, 10**9).returncode == 0
     assert not Cr5.load(folder / "OUT" / "model").report["interrupted"]
+
+
+# Standard streams
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "arguments", ["encode saved --lang aa", "info saved --json", "corpus convert corpus.jsonl -o -"]
+)
+def test_a_standard_output_that_is_full_gives_one_sentence(folder: Path, arguments: str, unbuffered: str) -> None:
+    with (folder / "cut").open("wb") as output:
+        ended = subprocess.run(
+            [COMMAND, *arguments.split()],
+            cwd=folder,
+            input=LINES,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            timeout=120,
+            check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
+        )
+    assert ended.stderr.decode() == "error: file too large; write to another disk\n"
+    assert ended.returncode == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", ["info saved", "info saved --json", "encode saved --lang aa"])
+def test_closed_standard_streams_are_no_error(folder: Path, arguments: str) -> None:
+    for closed in (">&-", "<&-", "2>&-"):
+        ended = subprocess.run(
+            ["bash", "-c", f"{COMMAND} {arguments} {closed}"], cwd=folder, capture_output=True, timeout=120, check=False
+        )
+        assert (ended.returncode, ended.stderr) == (0, b"")
+        assert bool(ended.stdout) == (closed != ">&-")
 
 
 # Closed pipes

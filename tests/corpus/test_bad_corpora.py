@@ -1,10 +1,13 @@
 """Mistakes in corpora: each is named, or skipped and counted."""
 
 import gzip
+import io
 import json
 import lzma
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -105,12 +108,13 @@ def test_bad_rows_of_parquet_are_named_or_skipped() -> None:
     text = pa.Array.from_buffers(pa.string(), 5, raw.buffers())
     put_parquet("c.parquet", concept=["Q1"] * 5, lang=["en"] * 5, text=text)
     needs = "every row needs concept, lang and text"
-    assert message("c.parquet") == f"c.parquet: row 2: byte 0xe9 at position 4 {ICONV}"
+    explanation = "c.parquet: row 2: field 'text' is not UTF-8 at byte 4; write it again as UTF-8"
+    assert message("c.parquet") == explanation
     skipped = Skipped()
     (batch,) = read_batches("c.parquet", on_error="skip", skipped=skipped)
     assert batch.lines.tolist() == [1, 5]
     assert skipped.examples == {
-        "invalid UTF-8": f"c.parquet: row 2: byte 0xe9 at position 4 {ICONV}",
+        "invalid UTF-8": explanation,
         "empty field": f"c.parquet: row 3: field 'text' is empty; {needs}",
         "missing field": f"c.parquet: row 4: field 'text' is null; {needs}",
     }
@@ -248,17 +252,35 @@ def test_a_line_that_is_too_long_is_named_and_those_after_it_are_read(chunk: int
         ("no.jsonl", "no.jsonl: no such file or folder; check the spelling"),
         ("no/*.jsonl", "no/*.jsonl: no file matches; put a pattern in quotes and check its folder"),
         ("bare", f"bare: no corpus file in this folder; the formats are {FORMATS}"),
-        ("c.txt", f"c.txt: unknown suffix '.txt'; the formats are {FORMATS}"),
-        ("c.json.gz", f"c.json.gz: unknown suffix '.json.gz'; the formats are {FORMATS}"),
+        ("model", "model: this folder is a model, and not a corpus; check the order of the arguments"),
+        ("index", "index: this folder is an index, and not a corpus; check the order of the arguments"),
+        ("c.txt", f"c.txt: unknown suffix '.txt'; the formats are {FORMATS}; cr5 corpus makes a corpus of other files"),
+        (
+            "c.json.gz",
+            f"c.json.gz: unknown suffix '.json.gz'; the formats are {FORMATS}; write one JSON object",
+        ),
     ],
 )
 def test_a_path_that_names_no_corpus_is_an_error_at_once(path: str, complaint: str, on_error: str) -> None:
-    Path("bare").mkdir()
+    for folder in ("bare", "model", "index"):
+        Path(folder).mkdir()
+    put("model/model.json", "{}")
+    put("index/index.json", "{}")
     put("c.txt", "a")
     put("c.json.gz", "a")
     with pytest.raises(CorpusError) as caught:
         read_batches([path], on_error=on_error)  # type: ignore[arg-type]
-    assert str(caught.value) == complaint
+    assert str(caught.value).startswith(complaint)
+
+
+def test_an_unfinished_string_is_said_in_plain_words() -> None:
+    put("a.jsonl", '{"concept": "x')
+    assert message("a.jsonl").startswith("a.jsonl:1: broken JSON, unterminated string starting at column 13; ")
+
+
+def test_empty_standard_input_is_not_to_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
+    assert message("-") == "standard input: contains no documents; check the command before the pipe"
 
 
 def test_no_path_at_all_is_an_error() -> None:

@@ -54,6 +54,18 @@ class Dataset:
             yield self._table.take(self._order[begin : begin + batch_size])
 
 
+class Stream:
+    """A stream of Hugging Face after ``map``: nobody knows its columns before its rows."""
+
+    column_names = None
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        return iter(pa.table(COLUMNS).to_pylist())
+
+    def with_format(self, kind: str) -> None:
+        raise AssertionError("it has no columns to convert")
+
+
 class OnlyArrow:
     """A table of some other library, which offers nothing but Arrow."""
 
@@ -119,6 +131,7 @@ CONTAINERS: dict[str, Callable[[], Any]] = {
     "another library's table": OnlyArrow,
     "an older library's table": ToArrow,
     "a dataset": lambda: Dataset(pa.table(COLUMNS).take([2, 0, 1]), [1, 2, 0]),
+    "a stream of a dataset": Stream,
     "batches": lambda: in_batches(GOOD),
     "one batch": lambda: next(in_batches(GOOD)),
 }  # fmt: skip
@@ -180,7 +193,8 @@ def test_nothing_at_all_is_no_batch() -> None:
 
 
 def test_a_table_is_not_read_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cr5.corpus.inputs._row_records", None)
+    for name in ("row_records", "_pandas_records"):
+        monkeypatch.setattr(f"cr5.corpus.inputs.{name}", None)
     for container in (
         "pandas",
         "pandas strings",
@@ -300,12 +314,22 @@ def test_the_columns_of_a_wide_table_are_to_become_rows() -> None:
     )
 
 
+def test_a_column_that_is_the_index_of_a_frame_is_to_become_a_column() -> None:
+    indexed = pd.DataFrame(COLUMNS).set_index("concept")
+    assert message(indexed).endswith("; make 'concept', which the index has, a column with reset_index()")
+    both = message(pd.DataFrame(COLUMNS).set_index(["concept", "lang"]))
+    assert both.endswith("; make 'concept' and 'lang', which the index has, a column with reset_index()")
+    assert len(list(in_batches(indexed.reset_index()))) == 1
+
+
 @pytest.mark.parametrize(
     ("documents", "complaint"),
     [
         (5, "`documents` is 5; give Documents, dicts, tuples"),
         (None, "`documents` is None; give Documents"),
         ({"concept": "Q1", "lang": "en", "text": "a"}, "`documents` is a dict; put it into a list"),
+        (COLUMNS, "`documents` is a dict; make a DataFrame of its columns, or give Documents"),
+        ({"en": ["a dog"], "it": ["un cane"]}, "`documents` is a dict; make a DataFrame of its columns"),
         ({"train": pa.table(COLUMNS), "test": pa.table(COLUMNS)}, "choose one of its tables, 'train', 'test'"),
     ],
 )

@@ -26,7 +26,7 @@ from cr5.corpus.reading import read, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import ReadLimits, json_records
 from cr5.corpus.writing import WRITERS, write, write_parquet
-from cr5.errors import ColumnsNotKept, CorpusError
+from cr5.errors import ColumnsNotKept, CorpusError, Cr5Error
 
 NAMES = [
     "c.jsonl",
@@ -410,13 +410,13 @@ def test_a_file_can_be_rewritten_while_it_is_read() -> None:
         ("c", f"c: the name has no suffix; the formats are {FORMATS}"),
         ("c.txt", f"c.txt: unknown suffix '.txt'; the formats are {FORMATS}"),
         ("c.parquet.gz", f"c.parquet.gz: unknown suffix '.parquet.gz'; the formats are {FORMATS}"),
-        ("no/c.csv", "no/c.csv: the folder no does not exist; create it first"),
-        ("folder.csv", "folder.csv: this is a folder; name a file in it, such as corpus.parquet"),
+        ("no/c.csv", "no/c.csv cannot be written: there is no folder no; create it first"),
+        ("folder.csv", "folder.csv cannot be written: it is a folder; name a file in it, such as corpus.parquet"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_named(path: str, complaint: str) -> None:
     Path("folder.csv").mkdir()
-    with pytest.raises(CorpusError) as caught:
+    with pytest.raises(Cr5Error) as caught:
         write(path, GOOD)
     assert str(caught.value) == complaint
 

@@ -1,6 +1,7 @@
 """Baselines against their definitions, and on made-up languages whose right answers are known."""
 
 import importlib
+import json
 import math
 import sys
 from collections.abc import Sequence
@@ -21,11 +22,13 @@ from cr5.evaluate.systems.bm25 import bm25
 from cr5.evaluate.systems.esa import cl_esa
 from cr5.evaluate.systems.inverted_indexing import inverted
 from cr5.evaluate.systems.lsi import cl_lsi
+from cr5.evaluate.systems.registry import SYSTEMS, make_systems
 from cr5.evaluate.systems.shared_tokens import shared_tokens
 from cr5.evaluate.systems.space import NotApplicableError, Space, System
 from cr5.evaluate.systems.within_language import within_language
 from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
+from cr5.settings import make_settings
 
 CROSSLINGUAL = [cl_lsi, cl_esa, inverted]
 UNTRAINED = [shared_tokens, bm25]
@@ -161,24 +164,12 @@ def test_the_order_of_documents_and_languages_changes_nothing(
     system: System, held_out: dict[str, TokenisedTexts]
 ) -> None:
     training = several()
-    turned = {lang: own.rows(np.arange(len(own))[::-1]) for lang, own in reversed(training.items())}
+    turned = {lang: own.select_rows(np.arange(len(own))[::-1]) for lang, own in reversed(training.items())}
     products = []
     for given in (training, turned):
         left, right = system(given, rank=150, seed=0).pair(held_out["aa"], "aa", held_out["cc"], "cc")
         products.append(dense(left) @ dense(right).T)
     np.testing.assert_allclose(products[0], products[1], atol=1e-3)
-
-
-@pytest.mark.parametrize("system", [*CROSSLINGUAL, *UNTRAINED])
-def test_pairs_have_rows_of_one_width_in_single_precision(
-    system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
-) -> None:
-    few = held_out["bb"].rows(np.arange(7))
-    left, right = system(training, rank=20, seed=0).pair(held_out["aa"], "aa", few, "bb")
-    assert (left.shape[0], right.shape[0]) == (madeup.HELD_OUT, 7)
-    assert left.shape[1] == right.shape[1]
-    assert left.dtype == right.dtype == np.float32
-    assert all(isinstance(X, np.ndarray | csr_array) for X in (left, right))
 
 
 @pytest.mark.parametrize("system", [*CROSSLINGUAL, shared_tokens])
@@ -187,16 +178,6 @@ def test_rows_have_length_one(
 ) -> None:
     for X in system(training, rank=20, seed=0).pair(held_out["aa"], "aa", held_out["bb"], "bb"):
         np.testing.assert_allclose(np.linalg.norm(dense(X), axis=1), 1, rtol=1e-5)
-
-
-@pytest.mark.parametrize("system", [*CROSSLINGUAL, *UNTRAINED])
-def test_texts_without_words_get_empty_rows(system: System, training: dict[str, TokenisedTexts]) -> None:
-    space = system(training, rank=20, seed=0)
-    for X in space.pair(empty("aa"), "aa", empty("bb"), "bb"):
-        assert not dense(X)[1].any()
-        assert np.isfinite(dense(X)).all()
-    none = empty("aa").rows(np.zeros(0, np.int64))
-    assert [X.shape[0] for X in space.pair(none, "aa", none, "bb")] == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -227,6 +208,52 @@ def test_a_word_s_vector_is_that_of_a_text_of_this_word_alone(training: dict[str
         np.testing.assert_allclose(rows, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), atol=1e-5)
 
 
+# Every registered baseline
+
+
+@pytest.fixture(scope="module")
+def named(documents: list[Document]) -> dict[str, TokenisedTexts]:
+    """Training texts of two languages that share names, without which word vectors cannot be aligned."""
+    given = [d for d in madeup.split(documents)[0] if d.lang != "cc"]
+    return texts([replace(d, text=f"{d.text} name{int(d.concept[1:]) % 30}") for d in given])
+
+
+BASELINES = {key: entry for key, entry in SYSTEMS.items() if entry.role == "baseline"}
+
+
+@pytest.fixture(scope="module", params=BASELINES)
+def baseline(request: pytest.FixtureRequest, named: dict[str, TokenisedTexts]) -> Space:
+    entry = BASELINES[request.param]
+    if entry.package:
+        pytest.importorskip(entry.package.module)
+    dictionary = [(madeup.word("aa", i), madeup.word("bb", i)) for i in range(200)]
+    [system] = make_systems([entry], make_settings(**madeup.SETTINGS), named, {("aa", "bb"): dictionary}).values()
+    return system(named, rank=20, seed=0)
+
+
+def test_views_have_rows_of_one_width_in_single_precision(baseline: Space, held_out: dict[str, TokenisedTexts]) -> None:
+    few = held_out["bb"].select_rows(np.arange(7))
+    for view in baseline.views(held_out["aa"], "aa", few, "bb"):
+        assert (view.queries.shape[0], view.candidates.shape[0]) == (madeup.HELD_OUT, 7)
+        assert view.queries.shape[1] == view.candidates.shape[1]
+        assert view.queries.dtype == view.candidates.dtype == np.float32
+        assert all(isinstance(X, np.ndarray | csr_array) for X in (view.queries, view.candidates))
+
+
+def test_texts_without_words_get_empty_rows(baseline: Space) -> None:
+    for view in baseline.views(empty("aa"), "aa", empty("bb"), "bb"):
+        for X in (view.queries, view.candidates):
+            assert not dense(X)[1].any()
+            assert np.isfinite(dense(X)).all()
+    none = empty("aa").select_rows(np.zeros(0, np.int64))
+    for view in baseline.views(none, "aa", none, "bb"):
+        assert view.queries.shape[0] == view.candidates.shape[0] == 0
+
+
+def test_a_baseline_has_a_report_of_plain_values(baseline: Space) -> None:
+    assert json.loads(json.dumps(dict(baseline.report))) == dict(baseline.report)
+
+
 # CL-LSI
 
 
@@ -249,7 +276,9 @@ def test_lsi_is_the_dense_svd_of_merged_documents(held_out: dict[str, TokenisedT
 @pytest.mark.parametrize("system", [cl_lsi, inverted])
 def test_the_rank_is_limited_by_the_data(system: System) -> None:
     training = several()
-    repeated = {lang: own.rows(np.repeat(np.flatnonzero(own.concepts < 10), 2)) for lang, own in training.items()}
+    repeated = {
+        lang: own.select_rows(np.repeat(np.flatnonzero(own.concepts < 10), 2)) for lang, own in training.items()
+    }
     space = system(repeated, rank=500, seed=0)
     assert 5 < space.report["rank"] <= 10
     assert dense(space.embed(training["aa"], "aa")).shape[1] == space.report["rank"]
@@ -267,7 +296,8 @@ def test_texts_of_words_that_no_shared_concept_has_are_zero(system: System) -> N
 def test_without_scikit_learn_the_error_says_what_to_install(
     system: System, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.utils.extmath", None)
+    for module in ("sklearn", "sklearn.utils.extmath"):
+        monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(Cr5Error) as error:
         system(several(), rank=5, seed=0)
     assert str(error.value) == f"{name} needs scikit-learn; install it with pip install 'cr5[eval]'"

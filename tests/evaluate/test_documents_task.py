@@ -12,15 +12,15 @@ from document_systems import OneWay, Spy, failing, paragraphs, shuffled
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error, MissingPackageError
-from cr5.evaluate.report.facts import accounting, describe_facts
+from cr5.evaluate.report.facts import describe_accounting, describe_facts
 from cr5.evaluate.report.formatting import describe_failures
 from cr5.evaluate.runs import REGIMES, Run
 from cr5.evaluate.splits import Split, make_split, training_rows
 from cr5.evaluate.systems.cr5_system import Cr5Space, cr5_system
-from cr5.evaluate.systems.precomputed import pretrained, read_vectors
+from cr5.evaluate.systems.precomputed import as_system, read_vectors
 from cr5.evaluate.systems.space import NotApplicableError, System
 from cr5.evaluate.systems.within_language import within_language
-from cr5.evaluate.tasks.documents import HeldOutDocuments, account, evaluate_documents, hold_out
+from cr5.evaluate.tasks.documents import HeldOutDocuments, count_by_use, evaluate_documents, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
@@ -114,10 +114,10 @@ def test_a_language_with_too_few_documents_for_queries_is_noted(documents: list[
     few = read_texts(in_batches([d for d in documents if d.lang != "cc" or int(d.concept[1:]) < 20]), Tokeniser())
     held_out = hold_out(few, make_split(few, min_unique=5, max_unique=1000))
     run = evaluate_documents(held_out, {"cr5": cr5_system(SETTINGS)}, title="few", rank=40)
-    assert (
-        "cc has no queries: it shares 20 concepts with another language at most, and 10 queries, a tenth of the "
-        "concepts, are needed" in run.notes
+    expected = (
+        "cc has no queries: it shares at most 20 concepts with another language, and 100 are needed for 10 queries"
     )
+    assert expected in run.notes
 
 
 def test_a_model_of_shuffled_concepts_scores_at_chance(held_out: HeldOutDocuments) -> None:
@@ -208,7 +208,7 @@ def test_csls_over_a_background_follows_the_definition(corpus: EvaluationCorpus,
     run = evaluate_documents(held_out, {"cr5": cr5_system(SETTINGS)}, title="")
     rows = training_rows(split, held_out.filtered_corpus, "joint")
     space = cr5_system(SETTINGS)(
-        {k: held_out.filtered_corpus.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0
+        {k: held_out.filtered_corpus.languages[k].select_rows(v) for k, v in rows.items()}, rank=40, seed=0
     )
     vectors = {lang: np.asarray(space.embed(held_out.texts[lang], lang), float) for lang in ("aa", "bb")}
     background, chosen = held_out.background("aa", "bb"), held_out.queries("aa", "bb")
@@ -242,7 +242,7 @@ def test_masked_documents_share_no_word_with_their_counterparts(split: Split) ->
 def test_the_upper_bound_compares_the_same_paragraphs_within_the_query_language() -> None:
     corpus = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)
     held_out = hold_out(corpus, make_split(corpus, min_unique=5, max_unique=1000))
-    there = held_out.counterparts("aa", "bb")
+    there = held_out.monolingual_candidates("aa", "bb")
     own = corpus.raw_texts["aa"].to_pylist()
     number = {name: i for i, name in enumerate(corpus.concepts)}
     [i] = np.flatnonzero(corpus.languages["aa"].concepts == there.concepts[0])
@@ -251,7 +251,7 @@ def test_the_upper_bound_compares_the_same_paragraphs_within_the_query_language(
     expected = " ".join(own[i].split("\n")[1::2])
     assert [words[j] for j in ids[: offsets[1]]] == expected.split()
     systems = {"cr5": cr5_system(SETTINGS), "ceiling": within_language}
-    run = evaluate_documents(held_out, systems, title="", variant="comparable")
+    run = evaluate_documents(held_out, systems, title="", preprocessing="comparable")
     assert p1(run, "ceiling") > p1(run, "cr5") > 10
     assert "|comparable|" in run.scores[0].signature
 
@@ -273,7 +273,7 @@ def test_coverage_and_vectors_are_those_of_the_model(
 ) -> None:
     rows = training_rows(split, held_out.filtered_corpus, "joint")
     space = cr5_system(SETTINGS)(
-        {k: held_out.filtered_corpus.languages[k].rows(v) for k, v in rows.items()}, rank=40, seed=0
+        {k: held_out.filtered_corpus.languages[k].select_rows(v) for k, v in rows.items()}, rank=40, seed=0
     )
     assert isinstance(space, Cr5Space)
     model = Cr5(**madeup.SETTINGS | {"rank": 40}).fit([d for d in documents if d.concept not in split.held_out])
@@ -294,7 +294,7 @@ def test_precomputed_vectors_are_matched_row_by_row(held_out: HeldOutDocuments, 
     for lang, texts in held_out.texts.items():
         rows = np.array([perfect[held_out.filtered_corpus.concepts[i]] for i in texts.concepts])
         np.save(tmp_path / f"{lang}.npy", rows * 3)
-    run = evaluate_documents(held_out, {"oracle": pretrained(read_vectors(tmp_path))}, title="")
+    run = evaluate_documents(held_out, {"oracle": as_system(read_vectors(tmp_path))}, title="")
     assert {score.precision(1) for score in run.scores} == {100.0}
     np.save(tmp_path / "bb.npy", np.ones((3, 8)))
     with pytest.raises(Cr5Error, match=rf"3 vectors for language bb, but {len(held_out.texts['bb'])} texts"):
@@ -358,7 +358,7 @@ def test_every_document_is_accounted_for(documents: list[Document]) -> None:
     alone = [replace(d, concept=f"A{i}") for i, d in enumerate(documents[:9]) if d.lang == "bb"]
     corpus = read_texts(in_batches([*kept, *short, *long, *alone]), Tokeniser())
     split = make_split(corpus, min_unique=5, max_unique=1000)
-    counted = account(hold_out(corpus, split))
+    counted = count_by_use(hold_out(corpus, split))
     reasons = ("trained", "held_out", "short", "long", "set_aside", "single")
     for lang, texts in corpus.languages.items():
         assert counted[lang]["read"] == len(texts) == sum(counted[lang][reason] for reason in reasons)
@@ -366,9 +366,9 @@ def test_every_document_is_accounted_for(documents: list[Document]) -> None:
     assert {lang: of_lang["long"] for lang, of_lang in counted.items()} == {"aa": 1, "bb": 0, "cc": 0}
     assert counted["bb"]["single"] + counted["bb"]["held_out"] >= len(alone)
     facts = {"corpus": {"languages": counted}, "split": {"smallest": 5, "largest": 1000}, "skipped": {"bad line": 2}}
-    sentence = accounting(facts)
+    sentence = describe_accounting(facts)
     assert sentence.startswith(f"Of {len(kept) + 14 + 1 + len(alone):,} documents, ")
-    assert "14 have fewer than 5 different words, 1 have more than 1,000 different words" in sentence
+    assert "14 with fewer than 5 different words, 1 with more than 1,000 different words" in sentence
     assert sentence.endswith("besides, 2 could not be read (2 × bad line).")
 
 
@@ -389,7 +389,7 @@ def test_the_upper_bound_has_as_many_candidates_as_the_systems() -> None:
     corpus = read_texts(in_batches(paragraphs()), Tokeniser(), comparable=True)
     held_out = hold_out(corpus, make_split(corpus, min_unique=5, max_unique=1000))
     for source, target in (("aa", "bb"), ("bb", "aa")):
-        there = held_out.counterparts(source, target)
+        there = held_out.monolingual_candidates(source, target)
         assert sorted(there.concepts) == sorted(held_out.texts[target].concepts)
 
 

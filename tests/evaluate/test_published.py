@@ -156,8 +156,8 @@ def test_counted_texts_behave_like_texts() -> None:
     assert len(counted) == len(tokenised) == 20
     assert (tokenised.counts.matrix != counted.counts.matrix).nnz == 0
     chosen = np.array([7, 3, 3])
-    assert word_counts(concepts, counted.rows(chosen)) == word_counts(concepts, tokenised.rows(chosen))
-    assert counted.rows(chosen).titles == [counted.titles[i] for i in chosen]
+    assert word_counts(concepts, counted.select_rows(chosen)) == word_counts(concepts, tokenised.select_rows(chosen))
+    assert counted.select_rows(chosen).titles == [counted.titles[i] for i in chosen]
     masked = mask_shared_words({"one": counted, "two": counted})
     assert masked["one"].counts.matrix.nnz == 0
 

@@ -1,6 +1,7 @@
 """The reproduction of the paper's table on a miniature of the published data."""
 
 from pathlib import Path
+from typing import Any
 
 import madeup
 import numpy as np
@@ -12,15 +13,20 @@ from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
 from cr5.evaluate.api import words
 from cr5.evaluate.runs import REGIMES, Run
-from cr5.evaluate.tasks.reproduce import reproduce, reproduce_published
+from cr5.evaluate.tasks.reproduce import PaperData, reproduce, reproduce_published
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
 
 pytestmark = pytest.mark.slow
 
-SMALL = {"document_words": (5, 1000), "query_words": (5, 1000), "queries": 20, "low_resource": 60}
+LOW_RESOURCE = 60
 CHANGES = {"rank": 30, "min_documents": 2}
 NAMES = {"aa": "da", "bb": "en", "cc": "vi"}
+
+
+def small(folder: Path, **changes: Any) -> PaperData:
+    limits: dict[str, Any] = {"document_words": (5, 1000), "query_words": (5, 1000), "queries": 20}
+    return PaperData(folder, **limits | changes)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Run:
-    return reproduce(folder, **SMALL, overrides=CHANGES)[0]  # type: ignore[arg-type]
+    return reproduce(small(folder), low_resource=LOW_RESOURCE, overrides=CHANGES)
 
 
 def test_every_section_of_the_table_is_evaluated_on_the_pairs_of_the_paper(run: Run) -> None:
@@ -65,7 +71,8 @@ def test_languages_that_share_nothing_are_bridged_by_english(run: Run) -> None:
 
 
 def test_candidates_may_be_trained_on_as_in_the_scripts_and_the_signature_says_so(folder: Path, run: Run) -> None:
-    other = reproduce(folder, **SMALL, candidates_train=True, overrides=CHANGES)[0]  # type: ignore[arg-type]
+    data = small(folder, candidates_train=True)
+    other = reproduce(data, low_resource=LOW_RESOURCE, overrides=CHANGES)
     assert "with trained candidates" in other.scores[0].signature
     assert "with trained candidates" not in run.scores[0].signature
     first = [next(s for s in r.scores if s.regime == "joint") for r in (run, other)]
@@ -74,15 +81,15 @@ def test_candidates_may_be_trained_on_as_in_the_scripts_and_the_signature_says_s
 
 
 def test_only_documents_within_the_query_limits_become_queries(folder: Path) -> None:
-    limits = SMALL | {"query_words": (20, 1000)}
-    chosen = reproduce(folder, **limits, langs=["da", "vi"], overrides=CHANGES)[0]  # type: ignore[arg-type]
+    data = small(folder, query_words=(20, 1000), langs=["da", "vi"])
+    chosen = reproduce(data, low_resource=LOW_RESOURCE, overrides=CHANGES)
     assert min(length for queries in chosen.queries for length in queries.lengths) >= 20
     assert {s.regime for s in chosen.scores} == {"joint", "pairwise", "low-resource"}
 
 
 def test_data_without_the_languages_of_the_paper_is_evaluated_on_all_its_own(tmp_path: Path) -> None:
     write_miniature(tmp_path, madeup.corpus(("aa", "bb", "cc"), concepts=300), Tokeniser())
-    run = reproduce(tmp_path, **SMALL, overrides=CHANGES | {"ridge": 1.0})[0]  # type: ignore[arg-type]
+    run = reproduce(small(tmp_path), low_resource=LOW_RESOURCE, overrides=CHANGES | {"ridge": 1.0})
     assert len({(s.source, s.target) for s in run.scores if s.regime == "pairwise"}) == 6
     # All languages share all concepts: dropping these leaves the paper's transitive training nothing.
     others = [note for note in run.notes if "shared concepts, too few for a good model" not in note]
@@ -93,10 +100,10 @@ def test_data_without_the_languages_of_the_paper_is_evaluated_on_all_its_own(tmp
 def test_one_language_is_refused(tmp_path: Path) -> None:
     write_miniature(tmp_path, madeup.corpus(("aa",), concepts=20), Tokeniser())
     with pytest.raises(CorpusError, match=r"only one language \(aa\)"):
-        reproduce(tmp_path)
+        reproduce(PaperData(tmp_path))
     write_miniature(tmp_path, madeup.corpus(("bb",), concepts=20), Tokeniser())
     with pytest.raises(CorpusError, match="only one language"):
-        reproduce(tmp_path, langs=["aa"])
+        reproduce(PaperData(tmp_path, langs=["aa"]))
 
 
 @pytest.fixture(scope="module")
@@ -117,13 +124,11 @@ def test_published_vectors_are_measured_on_documents_sentences_and_words(
         (tmp_path / f"sentences.{code}").write_text("\n".join(sentences) + "\n", encoding="utf-8")
     pairs = [f"{madeup.word('aa', i)}\t{madeup.word('bb', i)}\n" for i in meanings]
     (tmp_path / "da-en.tsv").write_text("".join(pairs), encoding="utf-8")
-    limits = {name: value for name, value in SMALL.items() if name != "low_resource"}
     runs = reproduce_published(
-        folder,
+        small(folder),
         model,
         sentences=[tmp_path / "sentences.da", tmp_path / "sentences.en"],
         words=[tmp_path / "da-en.tsv"],
-        **limits,  # type: ignore[arg-type]
     )
     assert runs.sentences
     assert runs.words
@@ -142,7 +147,7 @@ def test_published_vectors_are_measured_on_documents_sentences_and_words(
         order = rng.permutation(len(vectors))
         shuffled[lang] = dict(zip(vectors, [list(vectors.values())[i] for i in order], strict=True))
     control = Cr5.load_published(write_published(tmp_path / "control", "joint_4", shuffled), "joint_4")
-    for mean in reproduce_published(folder, control, **limits).documents.means():  # type: ignore[arg-type]
+    for mean in reproduce_published(small(folder), control).documents.means():
         assert mean.precision[1] < 15
 
 
@@ -150,6 +155,5 @@ def test_pairwise_models_are_in_the_section_of_pairwise_training(folder: Path, p
     for lang in ("da", "en"):
         (tmp_path / f"pairwise_2_da-en_{lang}.txt.gz").write_bytes((published / f"joint_4_{lang}.txt.gz").read_bytes())
     model = Cr5.load_published(tmp_path, "pairwise_2_da-en")
-    limits = {name: value for name, value in SMALL.items() if name != "low_resource"}
-    run = reproduce_published(folder, model, **limits).documents  # type: ignore[arg-type]
+    run = reproduce_published(small(folder), model).documents
     assert {(s.regime, s.source, s.target) for s in run.scores} == {("pairwise", "da", "en"), ("pairwise", "en", "da")}

@@ -7,7 +7,7 @@ import pytest
 
 from cr5._typing import Ints
 from cr5.errors import Cr5Error, MissingPackageError
-from cr5.evaluate.run_builder import EXAMPLES, RunBuilder, ScoredDirection
+from cr5.evaluate.run_builder import EXAMPLES, Condition, RunBuilder
 from cr5.evaluate.runs import FailedSystem, RankedCandidate, ReportExample
 
 DIRECTIONS, QUERIES = 10, 100
@@ -17,7 +17,7 @@ def examples(ranks: Ints, seed: int = 0) -> list[ReportExample]:
     """The examples of a run with these ranks in every direction; the title of a query is its number."""
     builder = RunBuilder(seed)
     for i in range(DIRECTIONS):
-        condition = ScoredDirection("cr5", "joint", f"a{i}", "bb")
+        condition = Condition("cr5", "joint", f"a{i}", "bb")
         builder.add_examples(condition, ranks, lambda query: (str(query), [RankedCandidate("first", 0.5, False)]))
     return builder.build("documents", "", {}).examples
 
@@ -58,7 +58,7 @@ def test_a_seed_draws_the_same_examples_again_and_another_seed_others() -> None:
 def test_a_run_with_few_queries_shows_them_all() -> None:
     builder = RunBuilder()
     ranks = np.array([1, 4, 1])
-    builder.add_examples(ScoredDirection("cr5", "joint", "aa", "bb"), ranks, lambda query: (str(query), []))
+    builder.add_examples(Condition("cr5", "joint", "aa", "bb"), ranks, lambda query: (str(query), []))
     assert sorted((e.query, e.rank) for e in builder.build("documents", "", {}).examples) == [
         ("0", 1), ("1", 4), ("2", 1),
     ]  # fmt: skip
@@ -67,7 +67,7 @@ def test_a_run_with_few_queries_shows_them_all() -> None:
 def test_examples_are_of_one_system_and_regime() -> None:
     builder = RunBuilder()
     for system, regime in (("cr5", "joint"), ("other", "joint"), ("cr5", "pairwise")):
-        condition = ScoredDirection(system, regime, "aa", "bb")  # type: ignore[arg-type]
+        condition = Condition(system, regime, "aa", "bb")  # type: ignore[arg-type]
         builder.add_examples(condition, np.ones(5, np.int64), lambda query: (str(query), []))
     assert {(e.system, e.regime) for e in builder.build("documents", "", {}).examples} == {("cr5", "joint")}
 

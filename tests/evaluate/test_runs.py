@@ -12,6 +12,8 @@ import pytest
 
 from cr5.errors import Cr5Error
 from cr5.evaluate.comparison import Comparison, compare
+from cr5.evaluate.output import write_text
+from cr5.evaluate.preparation import check_output
 from cr5.evaluate.runs import (
     RUN_FILE,
     FailedSystem,
@@ -24,7 +26,6 @@ from cr5.evaluate.runs import (
     TrainedSystem,
     load_run,
     save_run,
-    write_text,
 )
 from cr5.evaluate.statistics import Interval, bootstrap_interval, hit_at, holm, paired_difference, reciprocal_ranks
 from cr5.evaluate.systems.registry import display_name
@@ -54,8 +55,8 @@ def small_run() -> Run:
         score("cr5", "aa", "bb", [1, 2, 0, 7]),
         score("cr5", "bb", "aa", [1, 1]),
         score("cr5", "aa", "bb", [1, 1, 1, 20], measure="cosine"),
-        score("floor", "aa", "bb", [5, 5, 5, 5], regime="as given"),
-        score("floor", "bb", "aa", [0, 0], regime="as given"),
+        score("floor", "aa", "bb", [5, 5, 5, 5], regime="pretrained"),
+        score("floor", "bb", "aa", [0, 0], regime="pretrained"),
     ]
     return replace(
         run_of(asked, scores),
@@ -101,7 +102,7 @@ def test_means_are_over_directions_for_each_system_regime_and_measure() -> None:
     assert [mean[:4] for mean in means] == [
         ("cr5", "joint", "csls", 2),
         ("cr5", "joint", "cosine", 1),
-        ("floor", "as given", "csls", 2),
+        ("floor", "pretrained", "csls", 2),
     ]
     assert [mean.precision for mean in means] == [
         {1: (25 + 100) / 2, 5: (50 + 100) / 2, 10: (75 + 100) / 2},
@@ -122,7 +123,7 @@ def test_the_interval_of_a_mean_identifies_concepts_by_name_in_every_direction()
 
 def test_groups_scores_and_queries_keep_the_order_of_the_run() -> None:
     run = small_run()
-    assert run.groups() == [("cr5", "joint", "csls"), ("cr5", "joint", "cosine"), ("floor", "as given", "csls")]
+    assert run.groups() == [("cr5", "joint", "csls"), ("cr5", "joint", "cosine"), ("floor", "pretrained", "csls")]
     assert run.select("cr5", "joint", "csls") == run.scores[:2]
     assert run.select("cr5", "pairwise", "csls") == []
     assert run.direction("bb", "aa") is run.queries[1]
@@ -168,9 +169,10 @@ def test_a_run_of_an_earlier_version_has_the_names_and_roles_of_today(tmp_path: 
     earlier = {"ceiling (TF-IDF within the language)": "ceiling", "shared tokens (floor)": "baseline"}
     save_run(two_directions("shared tokens (floor)", 0.3), tmp_path)
     values = json.loads((tmp_path / RUN_FILE).read_text()) | {"roles": earlier}
+    values["scores"] = [score | {"regime": "as given"} for score in values["scores"]]
     (tmp_path / RUN_FILE).write_text(json.dumps(values))
     loaded = load_run(tmp_path)
-    assert {score.system for score in loaded.scores} == {"shared tokens"}
+    assert {(score.system, score.regime) for score in loaded.scores} == {("shared tokens", "pretrained")}
     assert loaded.roles == {"upper bound (TF-IDF within the language)": "upper bound", "shared tokens": "baseline"}
     assert display_name("floor") == "shared tokens"
 
@@ -207,6 +209,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
         save_run(two_directions("cr5", 0.5), tmp_path)
     with pytest.raises(OSError, match="No space left"):
         write_text(tmp_path / "report.md", "text")
+    check_output(tmp_path / "new" / "folder")
+    with pytest.raises(OSError, match="No space left"):
+        save_run(small_run(), tmp_path / "new" / "folder")
     assert [path.name for path in tmp_path.iterdir()] == [RUN_FILE]
     assert (tmp_path / RUN_FILE).read_bytes() == before
 

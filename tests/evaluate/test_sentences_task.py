@@ -11,10 +11,11 @@ import pytest
 from cr5 import Cr5
 from cr5._typing import Array
 from cr5.errors import Cr5Error
-from cr5.evaluate.aligned import AlignedSentences
+from cr5.evaluate.aligned_sentences import AlignedSentences
 from cr5.evaluate.runs import CslsOver, Run
 from cr5.evaluate.splits import QuerySet
 from cr5.evaluate.systems.cr5_system import Cr5Space, model_space
+from cr5.evaluate.systems.pretrained import PretrainedSystems
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.tasks.sentences import equivalent_sentences, evaluate_sentences, sample_sentences
 from cr5.evaluate.texts import TokenisedTexts
@@ -41,7 +42,7 @@ def quoted(message: str) -> str:
 
 def test_pairs_that_were_left_out_for_an_empty_side_are_noted() -> None:
     pair = AlignedSentences(("en", "it"), (["one", "three"], ["uno", "tre"]), "made up", empty=1)
-    run = evaluate_sentences({}, [pair], tokeniser=TOKENISER)
+    run = evaluate_sentences(PretrainedSystems({}, TOKENISER), [pair])
     assert "en-it: 1 of 3 pairs left out because one side is empty" in run.notes
 
 
@@ -93,9 +94,9 @@ def test_impossible_samples_are_refused() -> None:
     with pytest.raises(Cr5Error, match=r"aa-bb.*10,000 or more"):
         sample_sentences(pair, queries=10, separate=0.25, seed=0, query_set="validation")
     with pytest.raises(Cr5Error, match="other files are also bb-aa"):
-        evaluate_sentences({}, [pair, replace(pair, langs=("bb", "aa"))], tokeniser=TOKENISER)
+        evaluate_sentences(PretrainedSystems({}, TOKENISER), [pair, replace(pair, langs=("bb", "aa"))])
     with pytest.raises(Cr5Error, match="no background for queries in aa-bb"):
-        evaluate_sentences({}, [pair], tokeniser=TOKENISER, csls_over="background")
+        evaluate_sentences(PretrainedSystems({}, TOKENISER), [pair], csls_over="background")
 
 
 # Spaces
@@ -155,10 +156,12 @@ def test_nb_and_no_are_codes_of_the_same_language(model: Cr5) -> None:
     assert [one.code_of(lang) for lang in ("nb", "no")] == ["no", "no"]
     assert [Norwegian().code_of(lang) for lang in ("nb", "no")] == ["nb", "nb"]
     assert Space().code_of("no") == "no"
-    with pytest.raises(NotApplicableError, match=quoted("it has no language it; its languages are no, bb")):
+    with pytest.raises(
+        NotApplicableError, match=quoted("it has no language it, of those of this evaluation only no, bb")
+    ):
         one.code_of("it")
     pair = replace(sentences(50), langs=("nb", "bb"))
-    run = evaluate_sentences({"cr5": one}, [pair], tokeniser=TOKENISER)
+    run = evaluate_sentences(PretrainedSystems({"cr5": one}, TOKENISER), [pair])
     assert "cr5, nb-bb: nb is queried as no" in run.notes
     assert run.scores[0].source == "nb"
     assert run.scores[0].precision(1) > 50
@@ -171,7 +174,7 @@ def test_nb_and_no_are_codes_of_the_same_language(model: Cr5) -> None:
 def run(model: Cr5) -> Run:
     pair = sentences(500)
     return evaluate_sentences(
-        {"cr5": model_space(model)}, [pair], tokeniser=TOKENISER, queries=100, separate=200, title="made up"
+        PretrainedSystems({"cr5": model_space(model)}, TOKENISER), [pair], queries=100, separate=200, title="made up"
     )
 
 
@@ -199,10 +202,11 @@ def test_every_score_carries_its_signature(run: Run) -> None:
     begin = f"cr5 {run.version}|sentences|corpus {digest} aa-bb|seed 0|"
     model = run.trained[0].report["signature"]
     assert run.scores[1].signature == (
-        f"{begin}aa>bb|100 test queries|300 candidates|as given|cr5|{model}|idf of 200 sentences|csls k=10 over queries"
+        f"{begin}aa>bb|100 test queries|300 candidates|pretrained|cr5|{model}|idf of 200 sentences|"
+        "csls k=10 over queries"
     )
     assert run.scores[-2].signature == (
-        f"{begin}bb>aa|100 test queries|300 candidates|as given|cr5 (training IDF)|{model}|idf of training|cosine"
+        f"{begin}bb>aa|100 test queries|300 candidates|pretrained|cr5 (training IDF)|{model}|idf of training|cosine"
     )
     assert len({score.signature for score in run.scores}) == len(run.scores)
 
@@ -214,7 +218,7 @@ def test_a_run_is_the_same_after_reading_it_again(run: Run) -> None:
 def test_a_seed_gives_the_same_run_again_and_another_one_does_not(model: Cr5) -> None:
     space, pair = model_space(model), sentences(200)
     first, second, other = (
-        evaluate_sentences({"cr5": space}, [pair], tokeniser=TOKENISER, queries=30, separate=50, seed=seed)
+        evaluate_sentences(PretrainedSystems({"cr5": space}, TOKENISER), [pair], queries=30, separate=50, seed=seed)
         for seed in (5, 5, 6)
     )
     assert first == second
@@ -225,7 +229,7 @@ def test_shuffled_alignment_scores_at_chance(model: Cr5) -> None:
     pair = sentences(400)
     shuffled = np.random.default_rng(2).permutation(pair.texts[1]).tolist()
     run = evaluate_sentences(
-        {"cr5": model_space(model)}, [replace(pair, texts=(pair.texts[0], shuffled))], tokeniser=TOKENISER
+        PretrainedSystems({"cr5": model_space(model)}, TOKENISER), [replace(pair, texts=(pair.texts[0], shuffled))]
     )
     for score in run.scores:
         assert score.precision(10) < 100 * 10 / 400 + 4 * 0.8  # four standard errors of 400 questions
@@ -241,7 +245,7 @@ def test_ranks_equal_those_of_all_comparisons(model: Cr5, csls_over: CslsOver, s
     pair = replace(pair, texts=(left, right))
     space = model_space(model)
     run = evaluate_sentences(
-        {"cr5": space}, [pair], tokeniser=TOKENISER, queries=60, separate=separate, seed=1, csls_over=csls_over
+        PretrainedSystems({"cr5": space}, TOKENISER), [pair], queries=60, separate=separate, seed=1, csls_over=csls_over
     )
     drawn = sample_sentences(pair, queries=60, separate=separate, seed=1)
     if separate:
@@ -258,7 +262,7 @@ def test_ranks_equal_those_of_all_comparisons(model: Cr5, csls_over: CslsOver, s
             mine = asked[:, None] == concepts
             best = np.where(mine, scores, -np.inf).max(axis=1, keepdims=True)
             expected = 1 + (~mine & (scores >= best - 2e-6)).sum(axis=1)
-            found = [s for s in run.select("cr5", "as given", measure) if s.source == source]
+            found = [s for s in run.select("cr5", "pretrained", measure) if s.source == source]
             assert found[0].ranks == expected.tolist()
 
 
@@ -266,7 +270,7 @@ def test_any_copy_of_a_translation_is_right(model: Cr5) -> None:
     pair = sentences(60)
     twice = replace(pair, texts=(pair.texts[0] * 3, pair.texts[1] * 3))
     once, thrice = (
-        evaluate_sentences({"cr5": model_space(model)}, [one], tokeniser=TOKENISER) for one in (pair, twice)
+        evaluate_sentences(PretrainedSystems({"cr5": model_space(model)}, TOKENISER), [one]) for one in (pair, twice)
     )
     for a, b in zip(once.scores, thrice.scores, strict=True):
         if a.measure == "cosine":  # a rank counts every copy of a wrong answer, and none of the right one
@@ -276,8 +280,8 @@ def test_any_copy_of_a_translation_is_right(model: Cr5) -> None:
         "aa-bb: 180 of 180 candidates share a text with another one, at most 3 with each other; "
         "these count as one sentence, and any of them is a right answer"
     )
-    assert (
-        thrice.notes[1] == "aa-bb: 180 sentences are too few to set some aside for IDF weights; models keep their own"
+    assert thrice.notes[1] == (
+        "aa-bb: 180 sentences are too few to keep some separate for IDF weights; models keep their own"
     )
 
 
@@ -296,12 +300,12 @@ class Constant(Space):
 def test_systems_that_lack_a_language_are_recorded_as_failed(model: Cr5) -> None:
     seen: list[Progress] = []
     spaces = {"constant": Constant(), "half": model_space(model, ["aa", "cc"]), "cr5": model_space(model)}
-    run = evaluate_sentences(spaces, [sentences(80)], tokeniser=TOKENISER, queries=20, progress=seen.append)
+    run = evaluate_sentences(PretrainedSystems(spaces, TOKENISER), [sentences(80)], queries=20, progress=seen.append)
     assert [(f.system, f.langs, f.reason) for f in run.failed] == [
-        ("half", ["aa", "bb"], "it has no language bb; its languages are aa, cc")
+        ("half", ["aa", "bb"], "it has no language bb, of those of this evaluation only aa, cc")
     ]
     assert list(dict.fromkeys(score.system for score in run.scores)) == ["constant", "cr5"]
-    assert {rank for score in run.select("constant", "as given", "csls") for rank in score.ranks} == {80}
+    assert {rank for score in run.select("constant", "pretrained", "csls") for rank in score.ranks} == {80}
     assert [trained.system for trained in run.trained] == ["constant", "cr5"]
     assert [p.note for p in seen if p.stage == "evaluate"] == ["aa-bb: constant", "aa-bb: half", "aa-bb: cr5"]
 
@@ -309,7 +313,7 @@ def test_systems_that_lack_a_language_are_recorded_as_failed(model: Cr5) -> None
 def test_a_pair_that_the_first_system_does_not_know_is_left_out_for_all(model: Cr5) -> None:
     spaces = {"half": model_space(model, ["aa", "cc"]), "constant": Constant()}
     pairs = [sentences(80), sentences(60, ("cc", "aa"))]
-    run = evaluate_sentences(spaces, pairs, tokeniser=TOKENISER, queries=20)
+    run = evaluate_sentences(PretrainedSystems(spaces, TOKENISER), pairs, queries=20)
     assert {(s.source, s.target) for s in run.scores} == {("cc", "aa"), ("aa", "cc")}
     assert {s.system for s in run.scores} == {"half", "constant"}
     assert "aa-bb: left out, half has no language bb" in run.notes
@@ -317,7 +321,7 @@ def test_a_pair_that_the_first_system_does_not_know_is_left_out_for_all(model: C
 
 def test_several_pairs_are_measured_in_one_run(model: Cr5) -> None:
     pairs = [sentences(80), sentences(60, ("cc", "aa"))]
-    run = evaluate_sentences({"cr5": model_space(model)}, pairs, tokeniser=TOKENISER, queries=20)
+    run = evaluate_sentences(PretrainedSystems({"cr5": model_space(model)}, TOKENISER), pairs, queries=20)
     assert [(q.source, q.target) for q in run.queries] == [("aa", "bb"), ("bb", "aa"), ("cc", "aa"), ("aa", "cc")]
     assert min(score.precision(5) for score in run.scores) > 50
     assert all(score.shared is None for score in run.scores)  # the model has three languages
@@ -325,9 +329,8 @@ def test_several_pairs_are_measured_in_one_run(model: Cr5) -> None:
 
 def test_validation_queries_and_candidates_are_separate_sentences(model: Cr5) -> None:
     run = evaluate_sentences(
-        {"cr5": model_space(model)},
+        PretrainedSystems({"cr5": model_space(model)}, TOKENISER),
         [sentences(300)],
-        tokeniser=TOKENISER,
         queries=30,
         separate=120,
         query_set="validation",

@@ -220,5 +220,5 @@ def test_files_that_are_not_splits_are_named(tmp_path: Path, split: Split) -> No
         assert message().startswith(f"{path} is not a split")
     path.write_text('{"format": 9}')
     assert message().startswith(f"{path} has the format 9, but this version reads 1")
-    with pytest.raises(Cr5Error, match=f"the folder {tmp_path / 'no'} does not exist"):
+    with pytest.raises(Cr5Error, match=f"there is no folder {tmp_path / 'no'}; create it first"):
         split.save(tmp_path / "no" / "split.json")

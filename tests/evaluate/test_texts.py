@@ -253,8 +253,8 @@ def test_counterparts_have_the_paragraphs_that_the_target_language_keeps() -> No
     rows = np.array([3, 0, 2, 3])
     for lang in langs:
         for facing in langs:
-            part = found.counterparts(lang, facing, rows)
-            theirs = found.languages[facing].rows(rows)
+            part = found.with_paragraphs_of(lang, facing, rows)
+            theirs = found.languages[facing].select_rows(rows)
             assert words(part) == [[w.replace(facing, lang) for w in document] for document in words(theirs)]
             assert part.concepts.tolist() == found.languages[lang].concepts[rows].tolist()
             assert part.titles == [found.languages[lang].titles[i] for i in rows]
@@ -264,13 +264,13 @@ def test_counterparts_in_the_same_language_are_the_language_s_own_texts() -> Non
     found = read_corpus(parallel([7, 3, 1, 12]), comparable=True)
     for lang, texts in found.languages.items():
         for rows in (np.arange(4), np.array([2, 1]), np.zeros(0, np.int64)):
-            assert plain(found.counterparts(lang, lang, rows)) == plain(texts.rows(rows))
+            assert plain(found.with_paragraphs_of(lang, lang, rows)) == plain(texts.select_rows(rows))
 
 
 def test_counterparts_in_a_corpus_that_is_not_comparable_are_whole_texts() -> None:
     found = read_corpus(parallel([7, 3]))
     rows = np.array([1, 0])
-    assert plain(found.counterparts("aa", "bb", rows)) == plain(found.languages["aa"].rows(rows))
+    assert plain(found.with_paragraphs_of("aa", "bb", rows)) == plain(found.languages["aa"].select_rows(rows))
 
 
 def test_plain_texts_have_the_paragraphs_of_the_requested_language() -> None:
@@ -289,7 +289,7 @@ def test_the_filtered_corpus_has_the_documents_with_a_suitable_number_of_unique_
     for lang, own in found.languages.items():
         assert plain(own) == [(1, "1", texts[1].split()), (2, "2", texts[2].split())]
         assert found.raw_texts[lang].to_pylist() == texts[1:3]
-        assert words(found.counterparts(lang, lang, np.arange(2))) == words(own)
+        assert words(found.with_paragraphs_of(lang, lang, np.arange(2))) == words(own)
 
 
 # Documents and tokens
@@ -301,7 +301,7 @@ def test_the_filtered_corpus_has_the_documents_with_a_suitable_number_of_unique_
 def test_rows_are_the_documents_in_the_order_chosen(chosen: list[int]) -> None:
     texts = some_texts()
     every = plain(texts)
-    found = texts.rows(np.array(chosen, np.int64))
+    found = texts.select_rows(np.array(chosen, np.int64))
     assert plain(found) == [every[i] for i in chosen]
     assert len(found) == len(chosen)
     assert len(found.tokens.offsets) == len(chosen) + 1
@@ -310,13 +310,13 @@ def test_rows_are_the_documents_in_the_order_chosen(chosen: list[int]) -> None:
 def test_rows_of_rows_are_rows() -> None:
     texts = some_texts((4, 0, 2, 7, 1, 1, 0, 3))
     first, second = np.array([6, 3, 3, 0, 7]), np.array([4, 1, 0, 2, 1])
-    assert plain(texts.rows(first).rows(second)) == plain(texts.rows(first[second]))
-    assert plain(texts.rows(first).rows(np.zeros(0, np.int64)).rows(np.zeros(0, np.int64))) == []
+    assert plain(texts.select_rows(first).select_rows(second)) == plain(texts.select_rows(first[second]))
+    assert plain(texts.select_rows(first).select_rows(np.zeros(0, np.int64)).select_rows(np.zeros(0, np.int64))) == []
 
 
 def test_counts_are_those_of_a_counter() -> None:
     texts = some_texts((30, 0, 5, 1, 80))
-    for own in (texts, texts.rows(np.array([4, 1, 4])), texts.rows(np.zeros(0, np.int64))):
+    for own in (texts, texts.select_rows(np.array([4, 1, 4])), texts.select_rows(np.zeros(0, np.int64))):
         counted = own.counts
         dense = counted.matrix.toarray()
         found = [{counted.words[j]: int(row[j]) for j in np.flatnonzero(row)} for row in dense]
@@ -427,7 +427,9 @@ def test_masking_some_rows_considers_only_these_rows() -> None:
     documents = {"aa": [(0, ["x", "a"]), (0, ["y"])], "bb": [(0, ["x"]), (0, ["y"])]}
 
     def left(rows: Ints) -> list[list[str]]:
-        return words(mask_shared_words({lang: texts.rows(rows) for lang, texts in made(documents).items()})["aa"])
+        return words(
+            mask_shared_words({lang: texts.select_rows(rows) for lang, texts in made(documents).items()})["aa"]
+        )
 
     assert left(np.array([0])) == [["a"]]
     assert left(np.array([1, 0])) == [[], ["a"]]

@@ -14,7 +14,7 @@ from cr5._typing import Array, Ints
 from cr5.errors import CorpusError, Cr5Error
 from cr5.evaluate.dictionaries import read_dictionary
 from cr5.evaluate.systems import word_vectors as module
-from cr5.evaluate.systems.alignment import mutual_neighbours, procrustes, refine
+from cr5.evaluate.systems.procrustes import mutual_neighbours, procrustes, refine
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.systems.word_vectors import (
     MonolingualVectors,
@@ -26,7 +26,8 @@ from cr5.evaluate.systems.word_vectors import (
 )
 from cr5.evaluate.texts import TokenisedTexts, mask_shared_words
 from cr5.features.tokeniser import Tokeniser, Tokens
-from cr5.retrieval.top_k import search
+from cr5.retrieval.block_products import WeightedView
+from cr5.retrieval.top_k import search_views
 
 QUICK = SkipGram(sample=1e-2, rate=0.05, max_epochs=12)
 RANK = 30
@@ -135,7 +136,7 @@ def copies(noise: float) -> tuple[Array, Array]:
 
 
 def translated(X: Array, Y: Array, W: Array) -> float:
-    found = search(X @ W.astype(np.float32), Y, 1, measure="csls").indices[:, 0]
+    found = search_views([WeightedView(X @ W.astype(np.float32), Y)], 1, measure="csls").indices[:, 0]
     return 100 * float((found == np.arange(len(X))).mean())
 
 
@@ -260,7 +261,7 @@ def test_monolingual_vectors_are_learned_once_for_all_systems(monkeypatch: pytes
     monkeypatch.setattr(module, "_learner", counted)
     quick = SkipGram(max_epochs=1, min_epochs=1)
     once = MonolingualVectors(training, quick)
-    few = {lang: own.rows(np.arange(50)) for lang, own in training.items()}
+    few = {lang: own.select_rows(np.arange(50)) for lang, own in training.items()}
     spaces = [word_vectors(once)(given, rank=5, seed=0) for given in (training, few)]
     assert sorted(learned) == ["aa", "bb"]
     separately = word_vectors(MonolingualVectors(training, quick))(training, rank=5, seed=0)
@@ -350,7 +351,8 @@ def test_words_of_a_dictionary_are_normalised_as_by_the_tokeniser(tmp_path: Path
         (b"a\t\tb\n", ", line 1: 3 columns instead of 2; write a word, a tab and its translation"),
         (
             b"city\tcitt\xe0\n",
-            ", line 1: byte 0xe0 is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8",
+            ", line 1: byte 0xe0 at position 10 is not UTF-8; "
+            "convert the file, e.g. with iconv -f windows-1252 -t utf-8",
         ),
         (b"\n \n", ": no word pairs in this file; write a word, a tab and its translation on each line"),
     ],

@@ -60,7 +60,7 @@ def test_untranslated_candidates_are_counted_and_the_note_names_the_option(
     assert note == (
         f"it: {UNTRANSLATED} of {size} candidates ({100 * UNTRANSLATED / size:.1f} %) are evidently in another "
         f"language (en; such as “{title}”), and such texts are the first answer to 6 of 8 failed queries; "
-        "make the corpus with --drop-foreign to leave out untranslated texts"
+        "make the corpus with `drop_foreign` to leave out untranslated texts"
     )
 
 
@@ -94,6 +94,6 @@ def test_a_hub_is_noted_with_the_number_of_queries(corpus: EvaluationCorpus) -> 
 @pytest.mark.slow
 def test_an_evaluation_with_untranslated_texts_points_to_the_option(documents: list[Document], tmp_path: Path) -> None:
     run = evaluate.documents(documents, systems=["cr5"], settings=make_settings(rank=50, ridge=1.0), output=tmp_path)
-    assert [note for note in run.notes if note.startswith("it: ") and "--drop-foreign" in note]
+    assert [note for note in run.notes if note.startswith("it: ") and "drop_foreign" in note]
     for name in ("report.html", "report.md"):
-        assert "--drop-foreign" in (tmp_path / name).read_text()
+        assert "drop_foreign" in (tmp_path / name).read_text()

@@ -20,6 +20,7 @@ from cr5.exchange import export as exports
 from cr5.exchange.export import FOLDERS, ExportedLanguage, ExportFormat
 from cr5.exchange.static_models import mean_vectors, tokenizer_json
 from cr5.features.tokeniser import Tokeniser
+from cr5.model.memory_languages import MemoryLanguages
 from cr5.storage.language_map import LanguageMap
 
 FORMATS = get_args(ExportFormat)
@@ -194,7 +195,7 @@ def test_a_language_without_spaces_is_exported_with_a_warning() -> None:
 
 def test_a_language_of_which_the_report_says_nothing_can_be_exported(model: Cr5, tmp_path: Path) -> None:
     part = model.subset("aa")
-    part._set_trained({"aa": model._language("aa")}, part.report | {"languages": {}})
+    part._set_trained(MemoryLanguages({"aa": model._language("aa")}), part.report | {"languages": {}})
     part.export(tmp_path / "static", format="model2vec", lang="aa")
     assert np.isfinite(read_static(tmp_path / "static")(TEXTS["aa"])).all()
 

@@ -1,10 +1,9 @@
 """Guessing languages with the vocabularies of a model: many texts at a time, against the definition one by one."""
 
-import copy
-import pickle
+import errno
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import up_to
 
+from cr5.corpus import identification
 from cr5.corpus.identification import FEW_TEXTS, identified_languages, identify
 from cr5.corpus.reading import read
 from cr5.features.counts import count_words
-from cr5.features.language_guess import MAX_CACHED_GUESSERS, GuesserCache, JointVocabulary, LanguageGuesser
+from cr5.features.language_guess import JointVocabulary, LanguageGuesser
 from cr5.features.tokeniser import Tokeniser
 
 TEXTS: dict[str, list[str]] = {}
@@ -46,11 +46,15 @@ def excerpts(words: int) -> list[str]:
 
 def check(texts: Sequence[str], langs: Sequence[str], tokeniser: Tokeniser) -> None:
     vocabularies = {lang: VOCABULARIES[lang] for lang in langs}
-    guesses, counts = LanguageGuesser(vocabularies, tokeniser)(texts)
+    guesser = LanguageGuesser(vocabularies, tokeniser)
+    guesses, counts = guesser(texts)
     ranks = {lang: {word: rank for rank, word in enumerate(VOCABULARIES[lang])} for lang in langs}
     expected = [slow_guess.guess_language(text, ranks, tokeniser) for text in texts]
     assert [guess.lang for guess in guesses] == [guess.lang for guess in expected]
     np.testing.assert_allclose([g.confidence for g in guesses], [g.confidence for g in expected], rtol=1e-3)
+    one_by_one = [guesser.guess(text) for text in texts]
+    assert [guess.lang for guess in one_by_one] == [guess.lang for guess in expected]
+    np.testing.assert_allclose([g.confidence for g in one_by_one], [g.confidence for g in expected], rtol=1e-3)
     for lang in langs:
         by_lang = count_words(texts, lang, tokeniser)
         assert counts[lang].words == by_lang.words
@@ -73,6 +77,18 @@ def test_guesses_follow_the_settings_of_the_tokeniser(options: dict[str, Any]) -
 @pytest.mark.parametrize("count", [0, 1, FEW_TEXTS, FEW_TEXTS + 1])
 def test_the_number_of_texts_does_not_change_a_guess(count: int) -> None:
     check(excerpts(3)[:count], ["en", "it", "da", "vi", "zh"], Tokeniser())
+
+
+def test_the_identifier_needs_no_temporary_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    with pytest.raises(OSError, match="No space"):
+        LanguageIdentifier.from_model_file(MODEL_FILE)
+    assert identification._identifier.__wrapped__().classify("the dog barks at the cat")[0] == "en"
 
 
 @given(
@@ -111,34 +127,3 @@ def test_a_joint_vocabulary_takes_at_most_16_bytes_for_each_word() -> None:
     joint = JointVocabulary.from_words([VOCABULARIES["en"], VOCABULARIES["it"]])
     words = len(VOCABULARIES["en"]) + len(VOCABULARIES["it"])
     assert joint.hashes.nbytes + joint.starts.nbytes + joint.entries.nbytes + joint.offsets.nbytes <= 16 * words + 32
-
-
-def test_threads_that_ask_at_once_build_a_guesser_once() -> None:
-    cache, asked = GuesserCache(), []
-
-    def words(lang: str) -> list[str]:
-        asked.append(lang)
-        return VOCABULARIES[lang]
-
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: cache.get(["en", "it"], words, Tokeniser()), range(30)))
-    assert asked == ["en", "it"]
-    assert all(guesser is found[0] for guesser in found)
-
-
-def test_a_cache_keeps_a_few_guessers_and_copies_of_it_are_empty() -> None:
-    cache, asked = GuesserCache(), []
-
-    def words(lang: str) -> list[str]:
-        asked.append(lang)
-        return VOCABULARIES[lang]
-
-    langs = ["en", "it", "da", "vi", "zh", "ja"]
-    for lang in langs:
-        cache.get([lang], words, Tokeniser())
-    for lang in langs[-MAX_CACHED_GUESSERS:]:
-        cache.get([lang], words, Tokeniser())
-    assert asked == langs
-    for other in (pickle.loads(pickle.dumps(cache)), copy.deepcopy(cache)):
-        other.get(["ja"], words, Tokeniser())
-    assert asked == [*langs, "ja", "ja"]

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from cr5.features.ngrams import character_ngrams, cut, hash_strings
+from cr5.features.ngrams import character_ngrams, cut_ngrams, hash_strings
 
 COLUMNS = 2**20
 WORDS = ["parlamento", "parlement", "a", "42", "", "日本", "banana", "наука", "𝒳𝒴z", "naïve"]
@@ -65,7 +65,7 @@ def test_no_words_have_no_ngrams() -> None:
 
 @pytest.mark.parametrize("lengths", [(2, 5), (3, 5), (4, 4)])
 def test_an_ngram_has_one_hash_within_a_word_and_alone(lengths: tuple[int, int]) -> None:
-    found = cut(WORDS, *lengths)
+    found = cut_ngrams(WORDS, *lengths)
     strings = [found.text[start:end] for start, end in zip(*found.ends, strict=True)]
     expected = sorted(
         (i, f"<{word}>"[start : start + length])

@@ -3,7 +3,9 @@
 import itertools
 import math
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from cr5.features import tfidf
 from cr5.features.counts import FEW_TEXTS, WordCounter, WordCounts, count_tokens, count_words
-from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary, remap_columns, tfidf_rows
+from cr5.features.tfidf import Idf, Tf, TfFormula, Vocabulary, Weighting, fit_vocabulary, remap_columns, tfidf_rows
 from cr5.features.tokeniser import Tokeniser
 
 CORPUS = [
@@ -163,30 +165,69 @@ def test_rows_equal_those_of_scikit_learn_where_the_definitions_agree(tf: str, m
         np.testing.assert_allclose(rows.toarray(), other.transform(texts).toarray(), atol=1e-6)
 
 
+TF: dict[str, Callable[[float], float]] = {
+    "raw": lambda count: count,
+    "log": lambda count: 1 + math.log(count),
+    "log1p": math.log1p,
+}
+IDF: dict[str, Callable[[int, int], float]] = {
+    "plain": lambda df, n: math.log(n / max(df, 1)) + 1,
+    "smooth": lambda df, n: math.log((1 + n) / (1 + df)) + 1,
+}
+
+
 @pytest.mark.parametrize("power", [1.0, 1.5])
-@pytest.mark.parametrize("tf", ["raw", "log"])
-def test_plain_idf_is_the_formula_of_the_paper(tf: str, power: float) -> None:
+@pytest.mark.parametrize("tf", get_args(Tf))
+@pytest.mark.parametrize("idf", get_args(Idf))
+def test_rows_are_those_of_the_formulas(tf: Tf, idf: Idf, power: float) -> None:
     documents = [Counter(text.split()) for text in ("a a a b", "a c", "a b d d")]
     df = {"a": 3, "b": 2, "c": 1, "d": 1}
-    features = fitted(["a a a b", "a c", "a b d d"], tf=tf, idf="plain", idf_power=power)
+    features = fitted(["a a a b", "a c", "a b d d"], tf=tf, idf=idf, idf_power=power)
     rows = features.transform(counted(["a a a b", "a c", "a b d d"])).toarray()
     for row, document in zip(rows, documents, strict=True):
-        weights = {
-            word: (n if tf == "raw" else 1 + math.log(n)) * (math.log(3 / df[word]) + 1) ** power
-            for word, n in document.items()
-        }
+        weights = {word: TF[tf](n) * IDF[idf](df[word], 3) ** power for word, n in document.items()}
         length = math.hypot(*weights.values())
         expected = [weights.get(word, 0) / length for word in features.words]
         np.testing.assert_allclose(row, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("tf", [*get_args(Tf), "log1p"])
+def test_rows_of_counts_have_the_term_frequency_that_is_named(tf: TfFormula) -> None:
+    row = tfidf_rows(csr_array([[3, 0, 2]]), np.array([1.0, 2.0, 4.0]), tf).toarray()[0]
+    values = np.array([TF[tf](3), 0, 4 * TF[tf](2)])
+    np.testing.assert_allclose(row, values / np.linalg.norm(values), rtol=1e-6)
+
+
+def test_a_term_frequency_that_does_not_exist_is_not_taken_for_another() -> None:
+    with pytest.raises(KeyError, match="logs"):
+        tfidf_rows(csr_array([[3]]), np.ones(1), "logs")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 1.5])
+@pytest.mark.parametrize("idf", get_args(Idf))
+def test_the_document_frequency_follows_from_the_idf(idf: Idf, power: float) -> None:
+    features = fitted(idf=idf, idf_power=power)
+    documents = [set(Tokeniser().words(text, "en")) for text in CORPUS]
+    expected = [sum(word in document for document in documents) for word in features.words]
+    np.testing.assert_allclose(features.document_frequency(len(CORPUS)), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("idf", get_args(Idf))
+def test_a_word_that_no_document_has_gets_at_least_the_idf_of_the_rarest_to_the_power_of_one(idf: Idf) -> None:
+    weighting = Weighting(idf=idf, idf_power=1.5)
+    rarest = float(weighting.idf_weights(np.ones(1), 8)[0]) ** (1 / 1.5)
+    assert rarest <= weighting.unseen_idf(8) * (1 + 1e-9)
+    assert weighting.unseen_idf(8) == pytest.approx(IDF[idf](0, 8))
+    assert weighting.unseen_idf(0) == 1
+
+
 def test_a_word_of_every_document_has_the_least_idf_and_it_is_one() -> None:
-    for idf in ("plain", "smooth"):
+    for idf in get_args(Idf):
         features = fitted(["a b", "a c", "a"], idf=idf)
         assert features.idf[features.index["a"]] == features.idf.min() == 1
 
 
-@given(st.lists(st.text("abc z", max_size=12), max_size=6), st.sampled_from(["raw", "log"]))
+@given(st.lists(st.text("abc z", max_size=12), max_size=6), st.sampled_from(get_args(Tf)))
 @settings(max_examples=up_to(40), deadline=None)
 def test_rows_have_length_one_or_are_empty(texts: list[str], tf: str) -> None:
     features = fitted(["a b c", "a a b"], tf=tf)

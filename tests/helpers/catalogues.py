@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from properties import up_to
 
 from cr5.corpus.documents import Document
-from cr5.errors import CorpusError
+from cr5.errors import Cr5Error
 from cr5.sources.catalogue_files import Message
 from cr5.sources.gettext import GettextUnit, read_gettext
 
@@ -120,6 +120,6 @@ def read(paths: list[Path], by: GettextUnit = "message", source_lang: str = "en"
 
 
 def message(paths: list[Path], by: GettextUnit = "message") -> str:
-    with pytest.raises(CorpusError) as caught:
+    with pytest.raises(Cr5Error) as caught:
         read(paths, by)
     return str(caught.value)

@@ -1,19 +1,16 @@
 """Listings of dumps on a mirror."""
 
-import hashlib
 from typing import Any
 
 import pytest
-from mirror import (
-    Mirror,
-)
+from local_server import USER_AGENT, sha1
+from mirror import Mirror
 
 from cr5.errors import Cr5Error
 from cr5.sources.wikipedia.dump_listing import Dump, DumpFile, find_dumps
 from cr5.sources.wikipedia.dump_reader import DumpFormat
 from cr5.sources.wikipedia.wiki import Wiki
 
-USER_AGENT = "cr5-tests (tests@example.org)"
 DA, EN, NAN = Wiki("da", "da"), Wiki("en", "en"), Wiki("zh-min-nan", "nan")
 ARTICLES = "pages-articles-multistream.xml.bz2"
 
@@ -27,10 +24,6 @@ def message(server: Mirror, dump_format: DumpFormat, *wikis: Wiki, **options: An
     with pytest.raises(Cr5Error) as caught:
         find(server, dump_format, *wikis, **options)
     return str(caught.value).replace(server.url, "URL")
-
-
-def sha1(content: bytes) -> str:
-    return f"sha1:{hashlib.sha1(content).hexdigest()}"
 
 
 def props_of(mirror: Mirror, wiki: str, date: str, content: bytes = b"props") -> DumpFile:

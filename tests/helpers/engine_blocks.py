@@ -5,17 +5,21 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from gpu_stand_in import SMALL
 from problems import Problem, problem, random_subwords
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Sparse
 from cr5.training.engines import Engine, Partition
 from cr5.training.engines.cpu import SCRATCH_BYTES, CpuEngine
+from cr5.training.engines.gpu import GpuEngine
 from cr5.training.solver import Fit, reduced_rank_ridge
 
+# The engines of one machine that every test of engines runs on; that of a GPU computes with NumPy instead of CuPy.
 ENGINES: dict[str, Callable[[], Engine]] = {
     "memory": CpuEngine,
     "disk": partial(CpuEngine, memory=2 * SCRATCH_BYTES),
+    "gpu": partial(GpuEngine, sizes=SMALL),
 }
 
 DTYPES = [np.float32, np.float64]

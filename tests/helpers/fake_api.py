@@ -20,9 +20,9 @@ from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple
 
 import cr5
-from cr5.retrieval.passages import passage
+from cr5.retrieval.snippets import snippet
 from cr5.server import token_rules
-from cr5.server.errors import SECURITY_HEADERS
+from cr5.server.headers import SECURITY_HEADERS
 
 STATIC = Path(cr5.__file__).parent / "server" / "static"
 FILES = {f"/static/{path.name}": path.name for path in STATIC.iterdir()}
@@ -239,7 +239,7 @@ class FakeApi:
                     word for word, meaning in meanings(document.text, document.lang).items() if meaning in shared
                 ]
                 hits.append(document.public() | {
-                    "snippet": passage(document.text, [(word, 1.0) for word in matched], 160, 40, begin, end),
+                    "snippet": snippet(document.text, [(word, 1.0) for word in matched], 160, 40, begin, end),
                     "score": cosine - 0.1, "cosine": cosine, "x": x, "y": y, "versions": [],
                     "parts": {"words": cosine / 2, "vectors": cosine / 2 - 0.1},
                     "passage": [begin, end], "words": matched,
@@ -249,8 +249,8 @@ class FakeApi:
         if parameters.get("group") == "concept":
             hits = self._grouped(hits, preferred)
         total, known = words(text, lang), meanings(text, lang)
-        by_parts = [word for word in total if word not in known and meanings(word[:4], lang)]
-        shares = {"known": len(known) / max(1, len(total)), "by_subword": len(by_parts) / max(1, len(total))}
+        by_subword = [word for word in total if word not in known and meanings(word[:4], lang)]
+        shares = {"known": len(known) / max(1, len(total)), "by_subword": len(by_subword) / max(1, len(total))}
         offset = int(parameters.get("offset", "0"))
         return {
             "query": text, "lang": lang, **shares, "measure": parameters.get("measure", "csls"),
@@ -284,7 +284,7 @@ def explain(text: str, lang: str, document: FakeDocument, part: tuple[int, int] 
     pairs = [[a, b, 0.12] for a in left for b in right if left[a] == right[b]]
     words = [(b, 0.2) for b in right if right[b] in left.values()]
     return {
-        "similarity": 0.5, "snippet": passage(document.text, words, 300, 80),
+        "similarity": 0.5, "snippet": snippet(document.text, words, 300, 80),
         "passage": list(part or (0, len(document.text))),
         "query_words": [[word, 0.3] for word in left], "document_words": words, "pairs": pairs,
     }  # fmt: skip

@@ -8,13 +8,12 @@ import base64
 import hashlib
 import json
 import re
-import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-from local_server import Fault, LocalServer, QuietHandler, Request
+from local_server import Fault, FileHandler, LocalServer
 
 TOKEN = "hf_" + "x" * 34
 LFS_SUFFIXES = (".safetensors",)
@@ -48,39 +47,27 @@ class FakeHub(LocalServer):
     """A server with ``repos`` by name; the path of a large file's fault is its SHA-256."""
 
     def __init__(self) -> None:
-        super().__init__(type("Handler", (_Handler,), {"hub": self}))
+        super().__init__(_Handler)
         self.repos: dict[str, Repo] = {}
         self.stored: dict[str, bytes] = {}  # large files by their SHA-256
 
+    def fault_of(self, method: str, target: str) -> Fault:
+        return super().fault_of(method, target.removeprefix("/lfs/")) if method != "HEAD" else Fault()
 
-class _Handler(QuietHandler):
-    hub: FakeHub
 
-    def do_GET(self) -> None:
-        hub = self.hub
-        path = urllib.parse.unquote(self.path.partition("?")[0])
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        with hub._lock:
-            hub.requests.append(Request(self.command, self.path, headers))
-            key = path.rsplit("/", 1)[-1] if path.startswith("/lfs/") else path
-            planned = hub.faults.get(key) if self.command != "HEAD" else None
-            self.fault = planned.pop(0) if planned else Fault()
-            if self.fault.status:
-                self.send(self.fault.status, self.fault.headers, b"")
-            else:
-                self.reply(path, headers, body)
+class _Handler(FileHandler):
+    local: FakeHub
 
-    def reply(self, path: str, headers: dict[str, str], body: bytes) -> None:
-        hub = self.hub
+    def reply(self, path: str) -> None:
+        hub, body = self.local, self.content
         if match := re.fullmatch(r"/lfs/(\w+)", path):
             if self.command == "PUT":
                 if hashlib.sha256(body).hexdigest() != match[1]:
                     return self.send(400, {}, b"")
                 hub.stored[match[1]] = body
                 return self.send(200, {}, b"")
-            return self.file(hub.stored[match[1]], headers, {"ETag": f'"{match[1]}"'})
-        authorization = headers.get("authorization")
+            return self.send_file(hub.stored[match[1]], {"ETag": f'"{match[1]}"'})
+        authorization = self.asked.get("authorization")
         if authorization not in (None, f"Bearer {TOKEN}"):
             return self.send(401, {"X-Error-Message": "Invalid credentials in Authorization header"}, b"")
         if path == "/api/validate-yaml":
@@ -94,23 +81,23 @@ class _Handler(QuietHandler):
             return self.send(404 if authorization else 401, {"X-Error-Code": "RepoNotFound"}, b"")
         if self.command in ("POST", "PUT") and not authorization:
             return self.send(403, {"X-Error-Message": "You need a token"}, b"")
-        return self.repository(match[1], repo, path[match.end() :], headers, body)
+        return self.repository(match[1], repo, path[match.end() :], body)
 
     def create(self, given: dict[str, Any], authorization: str | None) -> None:
         if not authorization:
             return self.send(401, {"X-Error-Message": "Invalid username or password."}, b"")
         name = f"{given['organization']}/{given['name']}"
-        answer = json.dumps({"url": f"{self.hub.url}/{name}", "id": name}).encode()
-        if name in self.hub.repos:
+        answer = json.dumps({"url": f"{self.local.url}/{name}", "id": name}).encode()
+        if name in self.local.repos:
             return self.send(409, {}, answer)
-        self.hub.repos[name] = Repo(given.get("visibility") == "private" or bool(given.get("private")))
+        self.local.repos[name] = Repo(given.get("visibility") == "private" or bool(given.get("private")))
         return self.send(200, {}, answer)
 
-    def repository(self, name: str, repo: Repo, action: str, headers: dict[str, str], body: bytes) -> None:
+    def repository(self, name: str, repo: Repo, action: str, body: bytes) -> None:
         kind, _, rest = action.lstrip("/").partition("/")
         if kind == "resolve":
             revision, _, file = rest.partition("/")
-            return self.resolve(repo, revision, file, headers)
+            return self.resolve(repo, revision, file)
         if action == "/info/lfs/objects/batch":
             return self.batch(json.loads(body))
         revision = rest.split("/")[0] or "main"
@@ -133,7 +120,7 @@ class _Handler(QuietHandler):
             return self.commit(name, repo, revision, body)
         return self.send(404, {}, b"")
 
-    def resolve(self, repo: Repo, revision: str, file: str, headers: dict[str, str]) -> None:
+    def resolve(self, repo: Repo, revision: str, file: str) -> None:
         if revision not in repo.branches and revision not in repo.commits:
             return self.send(404, {"X-Error-Code": "RevisionNotFound"}, b"")
         commit = repo.branches.get(revision, revision)
@@ -142,18 +129,18 @@ class _Handler(QuietHandler):
             return self.send(404, sent | {"X-Error-Code": "EntryNotFound"}, b"")
         content = repo.commits[commit][file]
         if not file.endswith(LFS_SUFFIXES):
-            return self.file(content, headers, sent | {"ETag": f'"{_git_name(content)}"'})
+            return self.send_file(content, sent | {"ETag": f'"{_git_name(content)}"'})
         digest = hashlib.sha256(content).hexdigest()
-        self.hub.stored[digest] = content
-        location = f"http://localhost:{self.hub.port}/lfs/{digest}"
+        self.local.stored[digest] = content
+        location = f"http://localhost:{self.local.port}/lfs/{digest}"
         linked = {"X-Linked-Etag": f'"{digest}"', "X-Linked-Size": str(len(content)), "Location": location}
         return self.send(302, sent | linked, b"")
 
     def batch(self, given: dict[str, Any]) -> None:
         objects = []
         for item in given["objects"]:
-            action = {"upload": {"href": f"{self.hub.url}/lfs/{item['oid']}", "header": {}}}
-            objects.append(item if item["oid"] in self.hub.stored else item | {"actions": action})
+            action = {"upload": {"href": f"{self.local.url}/lfs/{item['oid']}", "header": {}}}
+            objects.append(item if item["oid"] in self.local.stored else item | {"actions": action})
         self.json({"transfer": "basic", "objects": objects}, "application/vnd.git-lfs+json")
 
     def commit(self, name: str, repo: Repo, branch: str, body: bytes) -> None:
@@ -163,34 +150,14 @@ class _Handler(QuietHandler):
             if line["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
             elif line["key"] == "lfsFile":
-                files[value["path"]] = self.hub.stored[value["oid"]]
+                files[value["path"]] = self.local.stored[value["oid"]]
             elif line["key"] == "deletedFile":
                 del files[value["path"]]
         oid = repo.commit(branch, files)
-        self.json({"commitUrl": f"{self.hub.url}/{name}/commit/{oid}", "commitOid": oid, "success": True})
-
-    def file(self, content: bytes, headers: dict[str, str], sent: dict[str, str]) -> None:
-        content = content if self.fault.body is None else self.fault.body
-        status, wanted = 200, re.fullmatch(r"bytes=([0-9]+)-", headers.get("range", ""))
-        if wanted and self.fault.ranges:
-            start = int(wanted[1])
-            if start >= len(content):
-                return self.send(416, {}, b"")
-            sent |= {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}"}
-            content, status = content[start:], 206
-        return self.send(status, sent, content)
+        self.json({"commitUrl": f"{self.local.url}/{name}/commit/{oid}", "commitOid": oid, "success": True})
 
     def json(self, values: Any, kind: str = "application/json") -> None:
         self.send(200, {"Content-Type": kind}, json.dumps(values).encode())
-
-    def send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        self.close_connection = True
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body)), "Connection": "close"}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body[: self.fault.drop])
 
 
 def _git_name(content: bytes) -> str:

@@ -78,5 +78,5 @@ def stand_in(free: int = 2**40, failure: str = "") -> ModuleType:
     return cupy  # type: ignore[no-any-return]
 
 
-SMALL = GpuSizes(panel_rows=20, range_rows=16, min_piece=4, max_piece=8, task_nonzeros=128, copy_bytes=100)
-"""Small ranges, pieces and panels, so that small matrices have several of each."""
+SMALL = GpuSizes(chunk_rows=20, range_rows=16, min_piece=4, max_piece=8, task_nonzeros=128, copy_bytes=100)
+"""Small ranges, pieces and chunks, so that small matrices have several of each."""

@@ -6,13 +6,12 @@
 import hashlib
 import json
 import re
-import threading
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Literal
 
-from local_server import Fault, LocalServer, QuietHandler, Request
+from local_server import FileHandler, LocalServer
 
 MODIFIED = "Sun, 01 Nov 2026 12:00:00 GMT"
 TREE = "/api/datasets/wikimedia/wikipedia/tree/main"
@@ -21,22 +20,12 @@ STORE = "/lfs"  # where the hub redirects requests for a file
 
 
 class Mirror(LocalServer):
-    """A server with ``files`` by path; folders are listed as nginx does.
-
-    ``most_open`` is the largest number of simultaneous connections.
-    """
+    """A server with ``files`` by path; folders are listed as nginx does."""
 
     def __init__(self, *, page: int = 1000) -> None:
-        super().__init__(type("Handler", (_Handler,), {"mirror": self}))
+        super().__init__(_Handler)
         self.files: dict[str, bytes] = {}
         self.page = page  # entries per page of a listing of the hub
-        self.most_open = 0
-        self._open = 0
-        self._closing = threading.Event()
-
-    def __exit__(self, *given: object) -> None:
-        self._closing.set()
-        super().__exit__(*given)
 
     @property
     def user_agents(self) -> set[str]:
@@ -44,94 +33,38 @@ class Mirror(LocalServer):
         return {request.headers.get("user-agent", "") for request in self.requests}
 
 
-class _Handler(QuietHandler):
-    mirror: Mirror
+class _Handler(FileHandler):
+    local: Mirror
 
-    def do_GET(self) -> None:
-        mirror, self.close_connection = self.mirror, True
-        path, _, query = self.path.partition("?")
-        path = urllib.parse.unquote(path)
-        with mirror._lock:
-            mirror._open, self.entered = mirror._open + 1, 1
-            mirror.most_open = max(mirror.most_open, mirror._open)
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            mirror.requests.append(Request(self.command, self.path, headers))
-            planned = mirror.faults.get(path)
-            fault = planned.pop(0) if planned else Fault()
-        try:
-            mirror._closing.wait(fault.delay)
-            self.reply(path, query, headers, fault)
-        finally:
-            self.leave()
-
-    def leave(self) -> None:
-        with self.mirror._lock:
-            self.mirror._open -= self.entered
-            self.entered = 0
-
-    def reply(self, path: str, query: str, headers: dict[str, str], fault: Fault) -> None:
-        if fault.status:
-            return self.send(fault.status, fault.headers, b"", fault)
-        files = self.mirror.files
-        if fault.body is not None and path.removeprefix(STORE) not in files:
-            return self.send(200, {}, fault.body, fault)
+    def reply(self, path: str) -> None:
+        files, stored = self.local.files, path.removeprefix(STORE)
+        if self.fault.body is not None and stored not in files:
+            return self.send(200, {}, self.fault.body)
         if path.startswith(RESOLVE) and path in files:
-            return self.send(302, {"Location": urllib.parse.quote(STORE + path)}, b"", fault)
+            return self.send(302, {"Location": urllib.parse.quote(STORE + path)}, b"")
         if path == TREE or path.startswith(TREE + "/"):
-            return self.tree(path, query, fault)
-        stored = path.removeprefix(STORE)
+            return self.tree(path)
         if stored in files:
-            return self.file(files[stored], headers, fault)
+            tag = f'"{hashlib.sha1(files[stored]).hexdigest()[:12]}"'
+            return self.send_file(files[stored], {"ETag": tag, "Last-Modified": MODIFIED, "Accept-Ranges": "bytes"})
         if path.endswith("/"):
             if names := _names(files, path):
-                return self.send(200, {"Content-Type": "text/html"}, _listing(path, names, files), fault)
+                return self.send(200, {"Content-Type": "text/html"}, _listing(path, names, files))
         elif _names(files, path + "/"):
-            return self.send(301, {"Location": urllib.parse.quote(path) + "/"}, b"", fault)
-        return self.send(404, {}, b"<html><body>404 Not Found</body></html>", fault)
+            return self.send(301, {"Location": urllib.parse.quote(path) + "/"}, b"")
+        return self.send(404, {}, b"<html><body>404 Not Found</body></html>")
 
-    def file(self, content: bytes, headers: dict[str, str], fault: Fault) -> None:
-        tag, status = f'"{hashlib.sha1(content).hexdigest()[:12]}"', 200
-        sent = {"ETag": tag, "Last-Modified": MODIFIED, "Accept-Ranges": "bytes"}
-        content = content if fault.body is None else fault.body
-        wanted = re.fullmatch(r"bytes=([0-9]+)-([0-9]*)", headers.get("range", ""))
-        if wanted and fault.ranges and headers.get("if-range") in (None, tag, MODIFIED):
-            start, end = int(wanted[1]), min(int(wanted[2] or len(content)), len(content) - 1)
-            if start > end:
-                return self.send(416, {"Content-Range": f"bytes */{len(content)}"}, b"", fault)
-            sent["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
-            content, status = content[start : end + 1], 206
-        return self.send(status, sent, content, fault)
-
-    def tree(self, path: str, query: str, fault: Fault) -> None:
+    def tree(self, path: str) -> None:
         """A page of the listing of a folder of the hub, as JSON."""
-        mirror, folder = self.mirror, RESOLVE + path.removeprefix(TREE) + "/"
+        mirror, folder = self.local, RESOLVE + path.removeprefix(TREE) + "/"
         entries = [_entry(folder + name, mirror.files) for name in _names(mirror.files, folder)]
         if not entries:
-            return self.send(404, {}, b'{"error":"Entry not found"}', fault)
-        begin = int(urllib.parse.parse_qs(query).get("cursor", ["0"])[0])
+            return self.send(404, {}, b'{"error":"Entry not found"}')
+        begin = int(urllib.parse.parse_qs(self.query).get("cursor", ["0"])[0])
         sent = {"Content-Type": "application/json"}
         if begin + mirror.page < len(entries):
             sent["Link"] = f'<{mirror.url}{urllib.parse.quote(path)}?cursor={begin + mirror.page}>; rel="next"'
-        return self.send(200, sent, json.dumps(entries[begin : begin + mirror.page]).encode(), fault)
-
-    def send(self, status: int, headers: Mapping[str, str], body: bytes, fault: Fault) -> None:
-        self.send_response(status)
-        for name, value in {
-            **headers,
-            **fault.headers,
-            "Content-Length": str(len(body)),
-            "Connection": "close",
-        }.items():
-            self.send_header(name, value)
-        body = b"" if self.command == "HEAD" else body if fault.drop is None else body[: fault.drop]
-        if body:
-            self.end_headers()
-            self.wfile.write(body[:-1])
-        self.leave()  # before the last byte: after it the client may send its next request before this thread continues
-        if body:
-            self.wfile.write(body[-1:])
-        else:
-            self.end_headers()
+        return self.send(200, sent, json.dumps(entries[begin : begin + mirror.page]).encode())
 
 
 def _names(files: Mapping[str, bytes], folder: str) -> list[str]:
@@ -215,7 +148,7 @@ def publish_jobs(
     mirror.files[f"{folder}dumpstatus.json"] = json.dumps({"version": "0.8", "jobs": report}).encode()
 
 
-def publish_cirrus(
+def publish_search_index(
     mirror: Mirror,
     wiki: str,
     date: str,

@@ -60,7 +60,7 @@ def assert_same(path: Path, expected: Model) -> None:
         assert (found.subwords is None) == (saved.subwords is None)
         if found.subwords and saved.subwords:
             assert found.subwords.ngrams == saved.subwords.ngrams
-            for name in ("weights", "map", "unit", "squares"):
+            for name in ("weights", "map", "scale", "squares"):
                 got, expected = getattr(found.subwords, name), getattr(saved.subwords, name)
                 np.testing.assert_array_equal(got, expected, strict=True)
 

@@ -3,9 +3,8 @@
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.retrieval.top_k import (
-    Measure,
-)
+from cr5.retrieval.block_products import BlockSizes, Matrix, WeightedView
+from cr5.retrieval.top_k import Measure, Ranking, Retrieval, retrieve_views, search_views
 from cr5.retrieval.vectors import unit_rows
 
 MEASURES: list[Measure] = ["cosine", "csls"]
@@ -19,6 +18,34 @@ def unit(n: int, size: int = 6, seed: int = 0) -> Array:
 def grid_vectors(n: int, seed: int) -> Array:
     """Vectors whose products are small whole numbers, with ties and zero vectors among them."""
     return np.random.default_rng(seed).integers(-1, 2, (n, 3)).astype(np.float32)
+
+
+def search(
+    queries: Matrix,
+    candidates: Matrix,
+    k: int,
+    *,
+    measure: Measure = "cosine",
+    background: Matrix | None = None,
+    sizes: BlockSizes | None = None,
+) -> Ranking:
+    """``search_views`` in one view."""
+    return search_views([WeightedView(queries, candidates, background=background)], k, measure=measure, sizes=sizes)
+
+
+def retrieve(
+    queries: Matrix,
+    query_concepts: Ints,
+    candidates: Matrix,
+    candidate_concepts: Ints,
+    *,
+    k: int = 10,
+    background: Matrix | None = None,
+    sizes: BlockSizes | None = None,
+) -> dict[Measure, Retrieval]:
+    """``retrieve_views`` in one view."""
+    views = [WeightedView(queries, candidates, background=background)]
+    return retrieve_views(views, query_concepts, candidate_concepts, k=k, sizes=sizes)
 
 
 def mean_of_nearest(vector: Array, others: Array) -> float:

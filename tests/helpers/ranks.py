@@ -1,10 +1,11 @@
 """The ranks of counterparts, by one measure."""
 
 import numpy as np
+from ranked_vectors import retrieve
 
 from cr5._typing import Ints
 from cr5.retrieval.block_products import BlockSizes, Matrix
-from cr5.retrieval.top_k import Measure, retrieve
+from cr5.retrieval.top_k import Measure
 
 
 def counterpart_ranks(

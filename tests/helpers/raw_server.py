@@ -15,8 +15,8 @@ from cr5.index import Index
 from cr5.server.app import create_app
 from cr5.server.http_server import HttpServer
 from cr5.server.process import MAX_HEADER_BYTES, listen
+from cr5.server.readiness import Readiness
 from cr5.server.settings import ServerSettings
-from cr5.server.state import Readiness
 
 TIMEOUT_SECONDS = 60  # generous, because the machine may be busy
 QUICK_STOP = {"stop_quiet_seconds": 0.01, "stop_accept_seconds": 0.1, "stop_idle_seconds": 0.01, "discard_seconds": 1.0}

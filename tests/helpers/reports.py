@@ -119,13 +119,15 @@ def as_json(run: Run) -> dict[str, Any]:
 
 def word_run() -> Run:
     """Two systems that know few of the words; nothing is known of their training."""
-    run = make_run(["en", "it"], ["as given"], {"cr5": 0.4, "vectors": 0.2}, task="words", queries=100, coverage=False)
+    run = make_run(
+        ["en", "it"], ["pretrained"], {"cr5": 0.4, "vectors": 0.2}, task="words", queries=100, coverage=False
+    )
     lost = {"cr5": 60, "vectors": 70}
     scores = [replace(s, shared=None, ranks=[0] * lost[s.system] + s.ranks[lost[s.system] :]) for s in run.scores]
     known = {"known": 40, "unknown": 50, "unanswered": 10}
     facts = {"known": {"cr5": {"en>it": known, "it>en": known}}, "seed": 0}
-    trained = [replace(t, regime="as given") for t in run.trained]
-    examples = [replace(e, regime="as given") for e in run.examples]
+    trained = [replace(t, regime="pretrained") for t in run.trained]
+    examples = [replace(e, regime="pretrained") for e in run.examples]
     return replace(run, title="words", facts=facts, scores=scores, trained=trained, examples=examples)
 
 

@@ -6,7 +6,7 @@ import httpx2
 import madeup
 from starlette.testclient import TestClient
 
-from cr5.server.errors import SECURITY_HEADERS
+from cr5.server.headers import SECURITY_HEADERS
 
 JSON = {"content-type": "application/json"}
 QUERY = madeup.text("aa", [3, 4, 5])

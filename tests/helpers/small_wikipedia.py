@@ -10,7 +10,7 @@ from typing import Any
 
 import dumps
 import search_dumps
-from mirror import Mirror, publish_cirrus, publish_parquet, publish_xml
+from mirror import Mirror, publish_parquet, publish_search_index, publish_xml
 
 from cr5 import Document, demo, read
 from cr5.sources.wikipedia.build import WikipediaCorpus, build
@@ -104,9 +104,9 @@ def publish(mirror: Mirror, layout: str, lang: str) -> None:
     publish_xml(mirror, wiki.name, DATE, {}, props_gz(lang))
     lines = search_dumps.bulk(search_pages(lang)[:20], wiki), search_dumps.bulk(search_pages(lang)[20:], wiki)
     if layout == "cirrus":
-        publish_cirrus(mirror, wiki.name, DATE, [bz2.compress(part) for part in lines])
+        publish_search_index(mirror, wiki.name, DATE, [bz2.compress(part) for part in lines])
     elif layout == "classic":
-        publish_cirrus(mirror, wiki.name, DATE, [gzip.compress(b"".join(lines))], layout="classic")
+        publish_search_index(mirror, wiki.name, DATE, [gzip.compress(b"".join(lines))], layout="classic")
     else:
         with tempfile.TemporaryDirectory() as folder:
             paths = search_dumps.write_export(Path(folder), [p for p in search_pages(lang) if not p.namespace], wiki)

@@ -8,7 +8,7 @@ from small_wikipedia import LANGS, publish
 
 
 @pytest.fixture
-def mirror() -> Iterator[Mirror]:
+def mirror(no_proxy: None) -> Iterator[Mirror]:
     with Mirror() as server:
         yield server
 

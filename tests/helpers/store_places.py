@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,9 @@ class Place:
     def create(self, rank: int = RANK) -> Store:
         if self.address is None:
             location = Location(self.folder)
-            return self._kept(LanceStore.create(location, rank=rank, languages=LANGUAGES, limits=self.limits))
+            return self._kept(LanceStore.create(location, rank=rank, language_count=LANGUAGES, limits=self.limits))
         location = Location(self.folder, self.address, self.name)
-        return self._kept(PostgresStore.create(location, rank=rank, languages=LANGUAGES))
+        return self._kept(PostgresStore.create(location, rank=rank, language_count=LANGUAGES))
 
     def open(self, rank: int | None = None) -> Store:
         if self.address is None:
@@ -49,6 +49,14 @@ class Place:
         if self.address is None:
             return str(self.folder)
         return f"PostgreSQL at {self.address.partition('host=')[2]}, table {self.name}"
+
+    def without_index(self) -> str:
+        """What the error says that opening the place raises before an index is created in it."""
+        return {"lance": "there is no index", "postgres": f"there is no index {self.name}"}[self.kind]
+
+    def approximate_index(self) -> str:
+        """The name of the approximate index of a large store."""
+        return {"lance": "cells", "postgres": "HNSW"}[self.kind]
 
     def run(self, code: str) -> "subprocess.Popen[str]":
         """Run code in another process, in which ``place`` is this place."""
@@ -64,6 +72,11 @@ class Place:
     def _kept(self, store: Store) -> Store:
         self.stores.append(store)
         return store
+
+
+def set_hubness(store: Store, ids: Sequence[str], values: Floats) -> None:
+    """Replace the hubness of some rows."""
+    store.set_all_hubness([(ids, values)])
 
 
 def unit(number: int, rank: int = RANK, seed: int = 0) -> Floats:

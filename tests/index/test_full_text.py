@@ -16,7 +16,7 @@ from cr5.features.tokeniser import Tokeniser
 from cr5.index import full_text, segments
 from cr5.index.full_text import MAX_SEGMENT_SIZE, DocumentTerms, FullTextIndex, FullTextReader, extend, purge
 from cr5.index.terms import OPENING_WEIGHT, TITLE_WEIGHT, QueryKeys, QueryWord, count_terms, term_keys
-from cr5.retrieval.word_forms import Dictionary, find_forms
+from cr5.retrieval.word_forms import TermDictionary, find_forms
 
 LANGS = ("da", "it", "vi")
 QUERIES = [{"w0": 1.0, "w1": 0.5, "w7": 0.25}, {"w3": 2.0}, {"w0": 1.0, "unknown": 1.0}, {"unknown": 1.0}]
@@ -50,7 +50,7 @@ def assert_agrees(found: FullTextReader, documents: dict[str, Words], langs: Seq
                 oracle = bm25(documents, asked, lang)
                 for k in (1, 5, 1000):
                     assert_best(*found.search(QueryKeys.make(asked, lang), lang, k), oracle, k)
-        listed = {word for part in found.dictionaries(lang) for word in part.words}
+        listed = {word for part in found.term_dictionaries(lang) for word in part.words}
         assert listed >= {word for counts in own for word in counts}
 
 
@@ -181,10 +181,10 @@ def texts(numbers: Sequence[int]) -> list[Words]:
 def assert_forms_agree(found: FullTextReader, documents: Sequence[Words]) -> None:
     for lang in (*LANGS[:2], "xx"):
         listed = {word for d in documents if d.lang == lang for word in d.counts if len(word) <= 64}
-        whole, parts = Dictionary(sorted(listed)), found.dictionaries(lang)
+        whole, parts = TermDictionary(sorted(listed)), found.term_dictionaries(lang)
         assert {word for part in parts for word in part.words} == listed
         for word in (*WORDS, "husent", "melk", "가나라", "strase"):
-            assert find_forms(parts, word) == whole.forms(word)
+            assert find_forms(parts, word) == find_forms([whole], word)
 
 
 def test_words_have_the_same_forms_in_one_segment_in_several_and_after_merging(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_words_have_the_same_forms_in_one_segment_in_several_and_after_merging(t
     assert len(FullTextIndex(tmp_path / "several").segments) == 4
     for name in ("one", "several"):
         assert_forms_agree(reader(tmp_path / name), documents)
-    FullTextIndex.merge_beside(tmp_path / "several", tmp_path / "beside", nullcontext, MAX_SEGMENT_SIZE)
+    FullTextIndex.merge_concurrently(tmp_path / "several", tmp_path / "beside", nullcontext, MAX_SEGMENT_SIZE)
     assert len(FullTextIndex(tmp_path / "several").segments) == 1
     assert not (tmp_path / "beside").exists()
     assert_forms_agree(reader(tmp_path / "several"), documents)
@@ -211,7 +211,7 @@ def test_segments_of_an_earlier_version_have_dictionaries_and_can_be_merged(
     assert_forms_agree(reader(tmp_path), documents[:10])
     add(tmp_path, documents[10:], 10, max_segment_size=1)
     assert_forms_agree(reader(tmp_path), documents)
-    FullTextIndex.merge_beside(tmp_path, tmp_path.with_name("beside"), nullcontext, MAX_SEGMENT_SIZE)
+    FullTextIndex.merge_concurrently(tmp_path, tmp_path.with_name("beside"), nullcontext, MAX_SEGMENT_SIZE)
     assert_forms_agree(reader(tmp_path), documents)
 
 
@@ -227,7 +227,7 @@ def test_documents_that_are_added_while_segments_are_merged_stay(tmp_path: Path)
         entered.append(1)
         yield
 
-    FullTextIndex.merge_beside(tmp_path / "words", tmp_path / "beside", activating, MAX_SEGMENT_SIZE)
+    FullTextIndex.merge_concurrently(tmp_path / "words", tmp_path / "beside", activating, MAX_SEGMENT_SIZE)
     assert len(FullTextIndex(tmp_path / "words").segments) < 3
     assert_agrees(reader(tmp_path / "words"), {f"d{i}": d for i, d in enumerate(documents)})
 
@@ -243,7 +243,7 @@ def test_segments_that_are_purged_while_they_are_merged_stay_purged(tmp_path: Pa
         purge(tmp_path / "words", exists, 0.25)
         yield
 
-    FullTextIndex.merge_beside(tmp_path / "words", tmp_path / "beside", activating, MAX_SEGMENT_SIZE)
+    FullTextIndex.merge_concurrently(tmp_path / "words", tmp_path / "beside", activating, MAX_SEGMENT_SIZE)
     index = FullTextIndex(tmp_path / "words")
     assert sorted(index.slots.tolist()) == list(range(20, 60))
     kept = {f"d{i}": d for i, d in enumerate(documents) if i >= 20}

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from cr5.index.grouping import SHOWN_SHARE, group_versions
-from cr5.index.hybrid import Candidate
+from cr5.index.candidates import Candidate
+from cr5.index.grouping import MIN_SHOWN_SHARE, group_versions
 
 FIRST, SECOND = np.eye(2, dtype=np.float32)
 
 
 def candidate(name: str, relevance: float, title: str = "", vector: np.ndarray = FIRST) -> Candidate:
     lang, concept = name.split(":")
-    return Candidate(name, lang, vector, np.zeros(2, np.float32), concept, title, {"words": relevance})
+    return Candidate(name, lang, vector, relevance, concept=concept, title=title)
 
 
 def names(groups: list[list[Candidate]]) -> list[list[str]]:
@@ -24,7 +24,7 @@ def test_each_concept_is_one_group_at_the_place_of_its_best_document() -> None:
 
 
 def test_the_first_preferred_language_is_shown_if_its_document_is_about_as_relevant() -> None:
-    ranked = [candidate("aa:P", 1.0), candidate("bb:P", SHOWN_SHARE), candidate("cc:P", SHOWN_SHARE - 0.01)]
+    ranked = [candidate("aa:P", 1.0), candidate("bb:P", MIN_SHOWN_SHARE), candidate("cc:P", MIN_SHOWN_SHARE - 0.01)]
     assert names(group_versions(ranked, ["bb", "aa"])) == [["bb:P", "aa:P", "cc:P"]]
     assert names(group_versions(ranked, ["cc", "bb"])) == [["bb:P", "aa:P", "cc:P"]]
     assert names(group_versions(ranked, ["cc"])) == [["aa:P", "bb:P", "cc:P"]]

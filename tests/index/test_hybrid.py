@@ -14,12 +14,12 @@ from bm25_oracle import Words, bm25, inverse_document_frequencies, words_of
 from cr5 import Cr5, Cr5Error, Document
 from cr5._typing import Array
 from cr5.index import Index, SearchHit, hybrid
-from cr5.index.passages import PassageSettings, split
+from cr5.index.passages import PassageSettings, passage_spans
 from cr5.index.pipeline import MIN_SORTED_RELEVANCE, PREFERENCE, SURE_CONFIDENCE
-from cr5.index.query_words import CERTAIN_SHARE, FEW_WORDS, MAX_WORDS_WITH_FORMS, match_forms
+from cr5.index.query_words import CERTAIN_BOOST, FEW_WORDS, KNOWN_WORD_FORMS, MAX_WORDS_WITH_FORMS, match_forms
 from cr5.index.stores.base import Store
 from cr5.index.terms import QueryWord
-from cr5.retrieval.word_forms import Dictionary
+from cr5.retrieval.word_forms import TermDictionary, find_forms, with_regular_forms
 
 PASSAGES = PassageSettings(20, 4)
 LITERALS = {"aa:Q003": "Pelargonium mno7x", "bb:Q004": "E0412 qrs8y", "cc:Q007": "E0412 E0413 tuv9z"}
@@ -75,7 +75,7 @@ def bounded(value: float) -> float:
 def saturating(words: list[QueryWord]) -> list[QueryWord]:
     weights = np.array([word.weight for word in words])
     scale = max(1, weights.sum() ** 2 / (weights**2).sum() / FEW_WORDS)
-    return [QueryWord(word.weight, {term: scale * share for term, share in word.terms.items()}) for word in words]
+    return [QueryWord(word.weight, {term: scale * boost for term, boost in word.terms.items()}) for word in words]
 
 
 def mean_of_ten(cosines: Array) -> float:
@@ -90,12 +90,12 @@ class Dense:
         self.documents = dict(zip(self.ids, documents, strict=True))
         self.words, self.passages = words_of(model, documents), dict[str, Words]()
         for name, d in self.documents.items():
-            for number, (begin, end) in enumerate(split(d.text, PASSAGES)):
+            for number, (begin, end) in enumerate(passage_spans(d.text, PASSAGES)):
                 tokens = model.settings.tokeniser.words(f"{d.title}\n{d.text[begin:end]}", d.lang)
                 self.passages[f"{name} {number}"] = Words(d.lang, Counter(tokens))
         self.vectors = {name: model.encode(d.text, d.lang) for name, d in self.documents.items()}
         self.vocabularies = {
-            lang: Dictionary(
+            lang: TermDictionary(
                 sorted({word for words in self.words.values() if words.lang == lang for word in words.counts})
             )
             for lang in madeup.LANGS
@@ -122,26 +122,27 @@ class Dense:
         idf = inverse_document_frequencies(
             self.words, {w for words in self.words.values() for w in [*words.counts, *tokens]}, lang
         )
-        forms = {token: self.vocabularies[lang].forms(token) for token in tokens}
+        vocabulary = self.vocabularies[lang]
+        forms = {token: with_regular_forms([vocabulary], token, find_forms([vocabulary], token)) for token in tokens}
         likely = {
             token: token
             if not found or found[0].kind == "same"
-            else max(found, key=lambda f: f.share * idf[f.word]).word
+            else max(found, key=lambda f: f.boost * idf[f.word]).word
             for token, found in forms.items()
         }
         weights = np.array([idf[likely[token]] for token in tokens])
         number = weights.sum() ** 2 / (weights**2).sum()
-        certainties = [min(1, found[0].share / CERTAIN_SHARE) ** 2 if found else 1 for found in forms.values()]
+        certainties = [min(1, found[0].boost / CERTAIN_BOOST) ** 2 if found else 1 for found in forms.values()]
         for token, found in forms.items():
             reduced = {token: 1.0}
             for f in found:
-                share = f.share / number if likely[token] == token else f.share
-                reduced[f.word] = 1.0 if f.kind == "same" else share * min(1, idf[f.word] / idf[likely[token]])
+                boost = KNOWN_WORD_FORMS * f.boost / number if likely[token] == token else f.boost
+                reduced[f.word] = 1.0 if f.kind == "same" else boost * min(1, idf[f.word] / idf[likely[token]])
             query_words.append(QueryWord(idf[likely[token]], reduced))
         total = sum(word.weight for word in query_words)
         own, evidence = self.own_language(text, query_words, certainties, total, idf, query, lang)
         words = dict(zip(tokens, query_words, strict=True))
-        limit = hybrid.LONE_QUERY_RELEVANCE * self.model.encode_text(text, lang)[2].known
+        limit = hybrid.NO_FEEDBACK_RELEVANCE * self.model.encode_text(text, lang)[2].known
         return own | self.other_languages(own, evidence, words, total, query, lang, limit)
 
     def own_language(
@@ -164,7 +165,7 @@ class Dense:
             W = max([by_document.get(name, 0), *(b for p, b in by_passage.items() if p.split()[0] == name)]) / total
             if W:
                 title = self.title_match(self.documents[name].title, words, total, idf)
-                evidence[name], shares[name] = W + hybrid.TITLE_BONUS * title**hybrid.TITLE_POWER, W
+                evidence[name], shares[name] = W + (1 - W) * title**hybrid.TITLE_POWER, W
             elif query.any():
                 by_vectors[name] = hybrid.DENSE_LIMIT * logistic(scores[name])
         for name in sorted(evidence, key=lambda name: (-evidence[name], name))[: hybrid.PAIR_DEPTH]:
@@ -184,15 +185,15 @@ class Dense:
 
     def title_match(self, title: str, words: list[QueryWord], total: float, idf: dict[str, float]) -> float:
         title_words = title.lower().split()
-        terms = [{t: min(1, s / CERTAIN_SHARE) for t, s in word.terms.items()} for word in words]
-        best = [max([0, *(shares.get(t, 0) for t in title_words)]) for shares in terms]
-        of_query = sum(word.weight * share for word, share in zip(words, best, strict=True)) / total
-        of_title = {t: max(shares.get(t, 0) for shares in terms) for t in title_words}
-        places = [[i for i, t in enumerate(title_words) if t in shares] for shares in terms]
+        terms = [{t: min(1, s / CERTAIN_BOOST) for t, s in word.terms.items()} for word in words]
+        best = [max([0, *(boosts.get(t, 0) for t in title_words)]) for boosts in terms]
+        of_query = sum(word.weight * boost for word, boost in zip(words, best, strict=True)) / total
+        of_title = {t: max(boosts.get(t, 0) for boosts in terms) for t in title_words}
+        places = [[i for i, t in enumerate(title_words) if t in boosts] for boosts in terms]
         order = [min(a) < max(b) for a, b in pairwise(filter(None, places))]
         in_order = (1 + np.mean(order)) / 2 if order else 1
         mass = sum(idf[t] for t in of_title)
-        return float(of_query * in_order * sum(idf[t] * share for t, share in of_title.items()) / mass)
+        return float(of_query * in_order * sum(idf[t] * boost for t, boost in of_title.items()) / mass)
 
     def other_languages(
         self,
@@ -233,7 +234,7 @@ class Dense:
     def by_passages(self, query: Array, lang: str, name: str) -> list[float]:
         """How likely a document is to be about a query by each of its passages."""
         d, found = self.documents[name], []
-        for begin, end in split(d.text, PASSAGES):
+        for begin, end in passage_spans(d.text, PASSAGES):
             vector = self.model.encode(d.text[begin:end], d.lang)
             of_query = mean_of_ten(self.cosines(query, d.lang))
             of_passage = mean_of_ten(self.cosines(vector, lang, d.concept))
@@ -481,7 +482,7 @@ def test_without_full_text_documents_are_ranked_by_vectors(empty: Index, monkeyp
     hits = empty.search(TITLE, "aa", k=60).hits
     dense = empty.search(TITLE, "aa", k=60, mode="dense").hits
     assert [hit.id for hit in hits] == [hit.id for hit in dense]
-    expected = [hybrid.LONE_QUERY_RELEVANCE * logistic(hit.score) for hit in dense]
+    expected = [hybrid.NO_FEEDBACK_RELEVANCE * logistic(hit.score) for hit in dense]
     assert [hit.score for hit in hits] == pytest.approx(expected, rel=1e-4)
 
 

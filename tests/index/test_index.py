@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 from index_documents import FEW, contents, given, refused
 
-from cr5 import Cr5, Document, Skipped
+from cr5 import Cr5, Document, LanguageLeftOut, Skipped
 from cr5.errors import Cr5Error
+from cr5.hashing import hash_texts
 from cr5.index import Index, IngestCounts, IngestSettings
-from cr5.index.hashing import hash_texts
 
 
 def test_an_index_has_a_length_and_says_what_it_holds(full: Index, tmp_path: Path, model_folder: Path) -> None:
@@ -90,7 +90,8 @@ def test_another_text_or_title_replaces_a_document(index: Index) -> None:
 def test_documents_without_known_words_are_counted_and_deleted(index: Index) -> None:
     index.add(FEW[:6])
     gone = [replace(FEW[0], text="zzz"), Document("Q1", "fr", "le chien"), Document("Q2", "bb", "zzz")]
-    added = index.add(gone)
+    with pytest.warns(LanguageLeftOut, match="no language fr; its languages are aa, bb, cc"):
+        added = index.add(gone)
     assert (added.total, added.blank, added.unknown) == (0, {"aa": 1, "bb": 1}, {"fr": 1})
     assert contents(index) == given(FEW[1:6])
 
@@ -134,7 +135,8 @@ def test_ids_that_are_too_few_too_many_or_not_unique_are_errors(index: Index, id
 
 def test_a_document_whose_language_is_no_longer_one_of_the_model_is_deleted(index: Index) -> None:
     index.add(FEW[:2], ids=["a", "b"])
-    counts = index.add([replace(FEW[0], lang="fr"), FEW[1]], ids=["a", "b"])
+    with pytest.warns(LanguageLeftOut, match="no language fr"):
+        counts = index.add([replace(FEW[0], lang="fr"), FEW[1]], ids=["a", "b"])
     assert (counts.unknown, counts.unchanged) == ({"fr": 1}, 1)
     assert [document.id for document in index.get(["a", "b"])] == ["b"]
     assert index.search(FEW[0].text, "aa", k=90, langs=[FEW[0].lang]).hits == []

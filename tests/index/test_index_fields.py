@@ -4,15 +4,17 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import madeup
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from cr5 import CorpusError, Cr5Error, Document
+from cr5 import ColumnsNotKept, CorpusError, Cr5Error, Document
 from cr5.corpus.fields import fields_text
+from cr5.hashing import digest
 from cr5.index import Index
-from cr5.index.hashing import digest
 
 DOCUMENTS = [
     replace(document, fields={"year": 2000 + i, "tags": ["made up", i % 3]}) if i % 4 else document
@@ -88,3 +90,12 @@ def test_passages_have_the_fields_of_their_document(index: Index) -> None:
     found = [row["fields"] for rows in passages.scan(["fields"]) for row in rows.to_pylist()]
     assert len(found) > 1
     assert {*found} == {fields_text(long.fields)}
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, lambda rows: pa.Table.from_pylist(rows), list])
+def test_columns_that_the_fields_also_have_are_kept(convert: Any, index: Index) -> None:
+    rows = [vars_of(document) | {"price": i, "fields": {"price": i}} for i, document in enumerate(DOCUMENTS)]
+    index.add(convert(rows))
+    assert index.get("aa:Q000")[0].fields == {"price": 0}
+    with pytest.warns(ColumnsNotKept, match="not kept: size;"):
+        index.add(convert([row | {"size": 1} for row in rows]))

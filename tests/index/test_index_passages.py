@@ -1,4 +1,4 @@
-"""Passages of long documents: how a text is split, and that their rows follow the documents in both stores."""
+"""Passages of long documents: how a text is passage_spans, and that their rows follow the documents in both stores."""
 
 import json
 import shutil
@@ -22,18 +22,18 @@ from cr5 import CorpusError, Cr5, Document, Skipped
 from cr5.corpus.fields import FIELDS
 from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error
+from cr5.hashing import hash_texts
 from cr5.index import Index, IngestCounts, snapshot
 from cr5.index.background import Background
-from cr5.index.hashing import hash_texts
 from cr5.index.passage_ingest import SPLIT_COLUMNS, write_passages
 from cr5.index.passages import (
     _WORD,
     PassageSettings,
-    document_of,
     nearest_passages,
+    parse_passage_id,
     passage_settings,
+    passage_spans,
     search_passage_terms,
-    split,
 )
 from cr5.index.stores.base import Store
 from cr5.index.stores.registry import store_for
@@ -62,9 +62,9 @@ LONG_TEXTS = st.lists(PIECES, max_size=400).map("".join) | st.text(max_size=600)
 @example("." * 5000, PassageSettings())
 @example("\n \n" * 500 + "word " * 300 + "\n \n" * 500, PassageSettings())
 def test_passages_cover_a_long_text_in_order_and_overlap_by_few_words(text: str, setting: PassageSettings) -> None:
-    spans = split(text, setting)
-    assert spans == split(text, setting)
-    assert (spans == []) == (words(text) <= 1.5 * setting.words)
+    spans = passage_spans(text, setting)
+    assert spans == passage_spans(text, setting)
+    assert (not spans) == (words(text) <= 1.5 * setting.words)
     if spans:
         assert (spans[0][0], spans[-1][1]) == (0, len(text))
     for begin, end in spans:
@@ -78,11 +78,11 @@ def test_passages_cover_a_long_text_in_order_and_overlap_by_few_words(text: str,
 def test_passages_begin_and_end_with_sentences_and_paragraphs_if_these_are_near() -> None:
     sentence = "One two three four five six seven eight nine ten. "
     text = sentence * 40
-    for begin, end in split(text, PassageSettings(100, 20)):
+    for begin, end in passage_spans(text, PassageSettings(100, 20)):
         assert text[begin:end].startswith("One")
         assert text[begin:end].endswith("ten. ")
     paragraphs = "\n\n".join([sentence * 9] * 3)  # 270 words
-    assert [end for _, end in split(paragraphs, PassageSettings(100, 20))] == [
+    assert [end for _, end in passage_spans(paragraphs, PassageSettings(100, 20))] == [
         len(sentence * 9) + 2, 2 * len(sentence * 9) + 4, len(paragraphs),
     ]  # fmt: skip
 
@@ -90,8 +90,8 @@ def test_passages_begin_and_end_with_sentences_and_paragraphs_if_these_are_near(
 @pytest.mark.parametrize(("text", "passages"), [("语言和文字", 3), ("ภาษาและตัวอักษร", 3), ("word ", 2)])
 def test_text_without_spaces_is_split_by_a_number_of_characters(text: str, passages: int) -> None:
     characters = {"语": 700, "ภ": 1500, "w": 5 * 250}[text[0]]
-    assert len(split((text * 400)[:characters], PassageSettings())) == passages
-    assert split((text * 400)[: characters // 3], PassageSettings()) == []
+    assert len(passage_spans((text * 400)[:characters], PassageSettings())) == passages
+    assert passage_spans((text * 400)[: characters // 3], PassageSettings()) == ()
 
 
 def test_settings_that_cannot_be_used_are_named() -> None:
@@ -147,7 +147,7 @@ def expected_ids(documents: list[Document], setting: PassageSettings = SMALL) ->
     return {
         f"{d.lang}:{d.concept}\x1f{number}": (d, d.text[begin:end])
         for d in documents
-        for number, (begin, end) in enumerate(split(d.text, setting), 1)
+        for number, (begin, end) in enumerate(passage_spans(d.text, setting), 1)
     }
 
 
@@ -192,7 +192,7 @@ def test_the_passages_nearest_to_a_vector_are_found(index: Index, model: Cr5) ->
         for document_id, number, cosine, hubness in found:
             assert cosine == pytest.approx(cosines[f"{document_id}\x1f{number}"], abs=1e-5)
             np.testing.assert_allclose(hubness, rows_of(index)[f"{document_id}\x1f{number}"]["hubness"], atol=1e-6)
-    assert document_of("bb:L2\x1f3") == ("bb:L2", 3)
+    assert parse_passage_id("bb:L2\x1f3") == ("bb:L2", 3)
 
 
 def test_passages_are_ranked_by_bm25_of_their_words_and_those_of_the_title(index: Index, model: Cr5) -> None:
@@ -345,7 +345,7 @@ def assert_answers(index: Index, documents: list[Document]) -> None:
         assert opened.search(documents[-1].text, documents[-1].lang, k=1).hits
         for hit in nearest_passages(opened._active, opened.query(documents[-1].text).vector, 100):
             for document in opened.get(hit.document_id):
-                parts = split(document.text, SMALL)[hit.number - 1 : hit.number]
+                parts = passage_spans(document.text, SMALL)[hit.number - 1 : hit.number]
                 assert all(document.text[begin:end] for begin, end in parts)
 
 

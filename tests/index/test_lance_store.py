@@ -1,6 +1,7 @@
 """The store in a folder: compaction, and the IVF index beside the table."""
 
 import gc
+import os
 import shutil
 import threading
 import time
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from bm25_oracle import Words, term_counts
-from store_places import LANGS, LANGUAGES, RANK, all_rows, ids, refused, rows, unit
+from store_places import LANGS, LANGUAGES, RANK, all_rows, ids, refused, rows, set_hubness, unit
 
 from cr5.index import ivf
 from cr5.index.stores.base import Location
@@ -29,7 +30,7 @@ from cr5.storage.locks import locked
 
 def create(folder: Path, limits: LanceLimits | None = None) -> LanceStore:
     """A new store in a folder."""
-    return LanceStore.create(Location(folder), rank=RANK, languages=LANGUAGES, limits=limits)
+    return LanceStore.create(Location(folder), rank=RANK, language_count=LANGUAGES, limits=limits)
 
 
 def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
@@ -164,7 +165,7 @@ def test_indexed_rows_are_returned_as_written_and_follow_later_writes(tmp_path: 
     assert ids(reader.get(requested)) == ["d399", "d0"]
     [nearest] = reader.nearest(unit(400)[7:8], 400, columns=("id", "title", "hubness"))
     assert (ids(nearest)[0], nearest.num_rows, len(set(ids(nearest)))) == ("d0", 399, 399)
-    writer.set_hubness(["d0", "d5"], np.full((2, LANGUAGES), 7, np.float32))
+    set_hubness(writer, ["d0", "d5"], np.full((2, LANGUAGES), 7, np.float32))
     assert reader.get(["d5", "d0"])["hubness"].to_pylist() == [[7, 7], [7, 7]]
     [nearest] = reader.nearest(unit(400)[5:6], 1, columns=("id", "hubness"))
     assert nearest.to_pylist() == [{"id": "d5", "hubness": [7, 7], "cosine": pytest.approx(1, abs=5e-5)}]
@@ -203,6 +204,31 @@ def test_a_reader_that_opens_while_all_rows_are_replaced_and_indexed_again_finds
     monkeypatch.setattr(reader._version, "get", soon_outdated_version)
     assert sorted(ids(search(reader))) == sorted(f"d{i}" for i in range(60))
     assert not interruptions
+
+
+def test_old_versions_are_a_reason_to_compact_a_table_only_once_in_their_lifetime(tmp_path: Path) -> None:
+    limits = LanceLimits(max_small_files=4, small_files_per_row=1)  # one row for each of many small files
+    store, lifetime = create(tmp_path, limits), limits.version_lifetime.total_seconds()
+    folder = tmp_path / "documents.lance" / "_versions"
+
+    def add(numbers: range) -> None:
+        for i in numbers:
+            store.upsert(rows(range(i, i + 1)))
+
+    def age(oldest: float) -> None:
+        """Let the versions have ages up to this many lifetimes."""
+        paths = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
+        for i, path in enumerate(paths):
+            written = time.time() - oldest * lifetime * (1 - i / len(paths))
+            os.utime(path, (written, written))
+
+    add(range(10))
+    for oldest, compacts in ((1.5, False), (2.5, True)):
+        age(oldest)
+        before = int(store._table.version)
+        store.optimise()
+        assert (int(store._table.version) > before) == compacts
+    assert ids(store.get([f"d{i}" for i in range(10)])) == [f"d{i}" for i in range(10)]
 
 
 def test_rows_written_after_the_last_indexed_rows_were_deleted_are_found(tmp_path: Path) -> None:
@@ -259,7 +285,7 @@ def test_after_random_writes_the_ivf_index_agrees_with_a_dictionary(tmp_path: Pa
                 expected = {name: row for name, row in expected.items() if name not in {f"d{i}" for i in chosen[:20]}}
             case 4:
                 values = rng.random((len(chosen), LANGUAGES)).astype(np.float32)
-                store.set_hubness([f"d{i}" for i in chosen], values)
+                set_hubness(store, [f"d{i}" for i in chosen], values)
                 updates = {f"d{i}": value.tolist() for i, value in zip(chosen, values, strict=True)}
                 expected = {name: (row[0], updates.get(name, row[1])) for name, row in expected.items()}
             case 5:
@@ -280,20 +306,21 @@ def test_after_random_writes_the_ivf_index_agrees_with_a_dictionary(tmp_path: Pa
 def test_a_small_table_is_read_once_for_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = create(tmp_path)
     writer.upsert(rows(range(5)))
-    reader, read, plain = LanceStore.open(Location(tmp_path)), list[None](), LanceStore._make_reader
+    read, plain = list[None](), LanceStore._make_reader
 
     def counted(self: LanceStore, version: int) -> TableReader | None:
         read.append(None)
         return plain(self, version)
 
     monkeypatch.setattr(LanceStore, "_make_reader", counted)
+    reader = LanceStore.open(Location(tmp_path))
     for _ in range(3):
         assert ids(reader.get(["d1"])) == ids(reader.nearest(unit(5)[1:2], 1)[0]) == ["d1"]
     assert len(read) == 1
     writer.delete(["d1"])
     assert reader.get(["d1"]).num_rows == 0
     assert len(read) == 2
-    writer.set_hubness(["d2"], np.full((1, LANGUAGES), 7, np.float32))
+    set_hubness(writer, ["d2"], np.full((1, LANGUAGES), 7, np.float32))
     assert reader.get(["d2"])["hubness"].to_pylist() == [[7, 7]]
     assert len(read) == 3
     writer.upsert(rows(range(5, 6)))
@@ -332,7 +359,7 @@ def test_a_pinned_store_does_not_keep_earlier_ones(tmp_path: Path) -> None:
 def test_rows_with_and_without_refreshed_hubness_can_be_scanned_together(tmp_path: Path) -> None:
     store = create(tmp_path)
     store.upsert(rows(range(10)))
-    store.set_hubness([f"d{i}" for i in range(10)], np.zeros((10, LANGUAGES), np.float32))
+    set_hubness(store, [f"d{i}" for i in range(10)], np.zeros((10, LANGUAGES), np.float32))
     store.upsert(rows(range(10, 20)))
     batches = list(store.scan(("id", "hubness"), batch_rows=5))
     assert all(batch.schema == batches[0].schema for batch in batches)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.services
 
 def create(url: str, name: str, rank: int = RANK, **options: Any) -> PostgresStore:
     """A new store in a database."""
-    return PostgresStore.create(Location(Path(), url, name), rank=rank, languages=LANGUAGES, **options)
+    return PostgresStore.create(Location(Path(), url, name), rank=rank, language_count=LANGUAGES, **options)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,16 @@ import pytest
 
 from cr5 import Cr5, Document
 from cr5.index import Index, hybrid
-from cr5.index.query_words import CERTAIN_SHARE, FEW_WORDS, FUNCTION_WORD_SHARE, MatchedWords, match_forms
+from cr5.index.query_words import (
+    CERTAIN_BOOST,
+    FEW_WORDS,
+    FUNCTION_WORD_SHARE,
+    WeightedQuery,
+    effective_number,
+    match_forms,
+)
 from cr5.index.terms import QueryWord
-from cr5.retrieval.word_forms import ACCENT_SHARE, Form
+from cr5.retrieval.word_forms import ACCENT_BOOST, Form
 
 FILLER = {f"filler{i}": f"nothing about {'abcdefgh'[i]}{i} in particular here" for i in range(6)}
 
@@ -54,6 +61,12 @@ def test_the_weight_of_a_function_word_is_a_share_of_its_inverse_document_freque
     assert [word.weight for word in words] == pytest.approx([FUNCTION_WORD_SHARE * idf["why"], idf["plates"]])
 
 
+def test_a_document_with_the_word_itself_comes_before_one_with_another_form_of_it(index: Index) -> None:
+    rest = " ".join(f"filler{i}" for i in range(20))  # an opening, in which words count more
+    add(index, itself=f"{rest} the mongols rode far {rest}", form=f"{rest} mongolia, mongolia, mongolia {rest}")
+    assert [hit.concept for hit in index.search("mongols", "en", langs="en").hits[:2]] == ["itself", "form"]
+
+
 def test_function_words_alone_are_found(index: Index) -> None:
     add(index, band="who sing whole evenings", other="other words")
     assert first(index, "who") == "band"
@@ -70,16 +83,16 @@ def test_a_long_query_prefers_a_document_with_all_its_words_to_one_that_repeats_
 
 
 def test_words_of_few_effective_words_are_unchanged_and_those_of_more_saturate_in_proportion() -> None:
-    def matched(*weights: float) -> MatchedWords:
+    def matched(*weights: float) -> WeightedQuery:
         words = [QueryWord(weight, {f"w{i}": 1.0, f"v{i}": 0.5}) for i, weight in enumerate(weights)]
-        return MatchedWords("en", words, sum(weights), {})
+        return WeightedQuery("en", words, sum(weights), {})
 
     few, uneven, many = matched(1, 1, 1), matched(5, 0.1, 0.1, 0.1), matched(*[2.0] * 6)
     assert few.for_bm25 == few.words
     assert uneven.for_bm25 == uneven.words
-    assert many.effective_number == pytest.approx(6)
+    assert effective_number(word.weight for word in many.words) == pytest.approx(6)
     assert [word.terms for word in many.for_bm25] == [
-        pytest.approx({term: 6 / FEW_WORDS * share for term, share in word.terms.items()}) for word in many.words
+        pytest.approx({term: 6 / FEW_WORDS * boost for term, boost in word.terms.items()}) for word in many.words
     ]
     assert matched().for_bm25 == []
 
@@ -94,10 +107,10 @@ def test_a_document_that_has_the_words_as_neighbours_comes_first(index: Index) -
 def test_a_query_without_accents_finds_words_with_them_where_most_words_have_some(index: Index) -> None:
     accented = {f"d{i}": f"cã{i} phõ{i} mũ{i} tẽ{i} sĩ{i} lạ{i} xế{i}" for i in range(4)}
     add(index, coffee="cà phê", other="ca các phe phép", **accented)
-    assert match_forms(index._active.store, ["ca", "phe"], "en").words[0].terms["cà"] == ACCENT_SHARE
+    assert match_forms(index._active.store, ["ca", "phe"], "en").words[0].terms["cà"] == ACCENT_BOOST
     add(index, plain="all of these are plain words of the language, as are many of the others and more of that kind")
     terms = match_forms(index._active.store, ["cà", "phe"], "en").words[1].terms  # typed with an accent
-    assert terms["phê"] < ACCENT_SHARE
+    assert terms["phê"] < ACCENT_BOOST
 
 
 def test_a_misspelt_word_of_an_uncertain_language_is_read_in_the_language_that_has_the_most_similar_word(
@@ -117,14 +130,14 @@ def test_a_word_of_another_language_is_not_corrected(index: Index) -> None:
     assert index.search("canel", "en").suggestion is None
 
 
-def matched(lang: str, **forms: list[Form]) -> MatchedWords:
+def matched(lang: str, **forms: list[Form]) -> WeightedQuery:
     """Words of weight 1 with these forms."""
-    words = [QueryWord(1.0, {name: 1.0} | {form.word: form.share for form in forms[name]}) for name in forms]
-    return MatchedWords(lang, words, float(len(words)), forms)
+    words = [QueryWord(1.0, {name: 1.0} | {form.word: form.boost for form in forms[name]}) for name in forms]
+    return WeightedQuery(lang, words, float(len(words)), forms)
 
 
 def test_an_unknown_word_weighs_less_the_less_certain_its_forms_are() -> None:
-    sure, half = Form("volcano", "typo", CERTAIN_SHARE + 0.1), Form("chi", "form", CERTAIN_SHARE / 2)
+    sure, half = Form("volcano", "typo", CERTAIN_BOOST + 0.1), Form("chi", "form", CERTAIN_BOOST / 2)
     words = matched("en", volcanno=[sure], chicken=[half], known=[Form("known", "same", 1.0)], nothing=[])
     assert [word.weight for word in words.for_bm25] == [1.0, 0.25, 1.0, 1.0]
     assert words.total == 4

@@ -106,7 +106,7 @@ def test_a_filter_restricts_the_hits_of_words_and_leaves_their_statistics(store:
 def indexed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A store that has an approximate index from 300 rows on."""
     store: Store
-    sizes: dict[str, Any] = {"rank": RANK, "languages": LANGUAGES}
+    sizes: dict[str, Any] = {"rank": RANK, "language_count": LANGUAGES}
     if request.param == "lance":
         store = LanceStore.create(Location(tmp_path), **sizes, limits=LanceLimits(ann_min_rows=300))
     else:
@@ -207,7 +207,7 @@ def test_a_store_of_an_earlier_version_answers_and_gets_the_column_when_it_is_as
 
 
 def test_a_mask_of_a_filter_is_extended_by_the_rows_that_were_written_since(tmp_path: Path) -> None:
-    store = LanceStore.create(Location(tmp_path), rank=RANK, languages=LANGUAGES)
+    store = LanceStore.create(Location(tmp_path), rank=RANK, language_count=LANGUAGES)
     where, query, read = {"kind": "law"}, unit(1), []
     extend = SlotMasks._extend
 

@@ -24,7 +24,7 @@ from bm25_oracle import (
 from store_places import LANGS, Place, all_rows, ids, refused, rows
 
 from cr5.index.full_text import FullTextIndex
-from cr5.index.stores import postgres_words
+from cr5.index.stores import postgres_full_text
 from cr5.index.stores.base import Location, Store
 from cr5.index.stores.lance import LanceStore
 from cr5.index.stores.lance_versions import WORDS_FOLDER, LanceLimits
@@ -70,14 +70,14 @@ class Texts:
                     assert_best(ids(found), found["bm25"].to_pylist(), oracle, k)
                 want = {term: sum(term in counts for counts in own) for term in query}
                 assert store.document_frequencies(list(query), lang) == want
-            listed = {word for part in store.dictionaries(lang) for word in part.words}
+            listed = {word for part in store.term_dictionaries(lang) for word in part.words}
             assert listed >= {word for counts in own for word in counts}
             if own:
-                stats = store.text_stats()[lang]
+                stats = store.full_text_stats()[lang]
                 assert stats.documents == len(own)
                 assert stats.mean_length == pytest.approx(np.mean([sum(counts.values()) for counts in own]))
             else:
-                assert lang not in store.text_stats()
+                assert lang not in store.full_text_stats()
         assert store.stats()["full_text"] == len(self.words)
 
 
@@ -116,7 +116,7 @@ def test_updates_and_deletions_change_all_statistics(place: Place) -> None:
 
 @pytest.mark.slow
 def test_many_small_writes_give_the_same_numbers_as_one(texts: Texts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_words, "MAX_PARTS", 3)
+    monkeypatch.setattr(postgres_full_text, "MAX_PARTS", 3)
     for i in range(40):
         texts.write([i])
         if i % 15 == 14:
@@ -134,7 +134,7 @@ def test_terms_of_deleted_rows_are_purged(place: Place) -> None:
         texts.store.optimise()
     texts.check()
     if isinstance(texts.store, LanceStore):
-        assert len(texts.store._words._files.get().slots) < 2 * 400  # type: ignore[union-attr]
+        assert len(texts.store._full_text._files.get().slots) < 2 * 400  # type: ignore[union-attr]
     else:
         assert texts.store.stats()["bytes"] < 3 * before
 
@@ -155,7 +155,7 @@ def test_a_store_without_terms_finds_nothing(store: Store) -> None:
         assert store.search_terms([], "en", 5, columns=["id"]).column_names == ["id", "bm25"]
         assert store.document_frequencies(["w0", "w0", "w1"], "en") == {"w0": 0, "w1": 0}
         assert store.document_frequencies([], "en") == {}
-        assert (store.text_stats(), store.stats()["full_text"]) == ({}, 0)
+        assert (store.full_text_stats(), store.stats()["full_text"]) == ({}, 0)
         store.optimise()
         store.upsert(rows(range(10)))
         assert sorted(store.ids_without_terms()) == [f"d{i}" for i in range(10)]
@@ -306,7 +306,7 @@ def test_the_terms_after_a_killed_writer_are_those_of_the_rows(place: Place) -> 
             assert sorted(ids(found)) == sorted(f"d{i}" for i in range(batch * 40, batch * 40 + 40))
             assert set(found["digest"].to_pylist()) == {turn}
             assert store.document_frequencies([f"batch{batch}"], "en") == {f"batch{batch}": 40}
-        assert store.text_stats()["en"].documents == 200
+        assert store.full_text_stats()["en"].documents == 200
         assert store.ids_without_terms() == []
 
 
@@ -356,7 +356,7 @@ def test_files_of_a_newer_version_are_not_called_damaged(tmp_path: Path, name: s
     path.parent.mkdir(exist_ok=True)
     path.write_text('{"format": 7}')
     message = refused(
-        lambda: place.open().nearest(np.ones((1, place.open().rank), np.float32), 1) and place.open().text_stats()
+        lambda: place.open().nearest(np.ones((1, place.open().rank), np.float32), 1) and place.open().full_text_stats()
     )
     assert message.startswith(f"{path.parent} was written by a newer cr5 (format 7")
 

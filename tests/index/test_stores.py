@@ -13,7 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import up_to
-from store_places import LANGS, LANGUAGES, RANK, Place, all_rows, by_id, clustered, ids, refused, rows, unit
+from store_places import (
+    LANGS,
+    LANGUAGES,
+    RANK,
+    Place,
+    all_rows,
+    by_id,
+    clustered,
+    ids,
+    refused,
+    rows,
+    set_hubness,
+    unit,
+)
 
 from cr5.index.stores.base import FORMAT, Location, Store
 from cr5.index.stores.lance import LanceStore
@@ -43,7 +56,7 @@ def test_candidates_are_what_get_returns_as_arrays(place: Place) -> None:
     store.upsert(rows(range(150)))
     store.optimise()  # most rows are in the approximate index, which keeps two bytes for each number
     store.upsert(rows(range(140, 160)))
-    store.set_hubness(["d3", "d145"], np.full((2, LANGUAGES), 7, np.float32))
+    set_hubness(store, ["d3", "d145"], np.full((2, LANGUAGES), 7, np.float32))
     names = ["d155", "d3", "missing", "d145", "d4", "d4"]
     for wanted in (names, names[:1], ["missing"], []):
         expected, found = store.get(wanted, ("id", "lang", "vector", "hubness")), store.pinned().candidates(wanted)
@@ -100,8 +113,8 @@ def test_deleted_documents_are_gone_and_counted(store: Store) -> None:
 
 def test_every_method_works_on_an_empty_store(store: Store) -> None:
     store.upsert(rows([]))
-    store.set_hubness([], np.empty((0, LANGUAGES), np.float32))
-    store.set_hubness(["missing"], np.ones((1, LANGUAGES), np.float32))
+    set_hubness(store, [], np.empty((0, LANGUAGES), np.float32))
+    set_hubness(store, ["missing"], np.ones((1, LANGUAGES), np.float32))
     store.optimise()
     assert store.count() == {}
     assert store.digests(["x"]) == {}
@@ -155,15 +168,15 @@ def test_a_scan_sees_the_store_as_it_was_when_it_began(store: Store) -> None:
     assert len(seen) == 200
 
 
-def test_set_hubness_changes_nothing_else(store: Store) -> None:
+def test_new_hubness_changes_nothing_else(store: Store) -> None:
     store.upsert(rows(range(20)))
-    store.set_hubness(["d3", "missing", "d4", "d3"], np.array([[0, 0], [1, 1], [2, 3], [5, 6]], np.float32))
+    set_hubness(store, ["d3", "missing", "d4", "d3"], np.array([[0, 0], [1, 1], [2, 3], [5, 6]], np.float32))
     want = by_id(rows(range(20)))
     want["d3"]["hubness"], want["d4"]["hubness"] = [5, 6], [2, 3]
     assert all_rows(store) == want
     assert store.get(["d4", "d5"])["hubness"].to_pylist() == [[2, 3], [5, 1]]
     assert store.nearest(unit(20)[3:4], 1)[0]["hubness"].to_pylist() == [[5, 6]]
-    store.set_hubness(["d4"], np.array([[8, 9]], np.float32))
+    set_hubness(store, ["d4"], np.array([[8, 9]], np.float32))
     store.optimise()
     assert store.get(["d3", "d4"])["hubness"].to_pylist() == [[5, 6], [8, 9]]
 
@@ -171,7 +184,7 @@ def test_set_hubness_changes_nothing_else(store: Store) -> None:
 def test_a_row_that_is_written_again_has_its_new_hubness(place: Place) -> None:
     store, other = place.create(), place.open()
     store.upsert(rows(range(5)))
-    store.set_hubness(["d3", "d4"], np.full((2, LANGUAGES), 7, np.float32))
+    set_hubness(store, ["d3", "d4"], np.full((2, LANGUAGES), 7, np.float32))
     store.delete(["d4"])
     other.upsert(rows([4, 3]))
     store.upsert(rows([9]))
@@ -183,7 +196,7 @@ def test_other_readers_see_new_rows_at_once(place: Place) -> None:
     for i in range(3):
         writer.upsert(rows([i]))
         assert ids(reader.nearest(unit(i + 1)[i:], 1)[0]) == [f"d{i}"]
-    writer.set_hubness(["d0"], np.full((1, LANGUAGES), 3, np.float32))
+    set_hubness(writer, ["d0"], np.full((1, LANGUAGES), 3, np.float32))
     assert reader.get(["d0"])["hubness"].to_pylist() == [[3, 3]]
     writer.close()
     again = place.open()
@@ -206,7 +219,7 @@ def test_texts_with_special_characters_are_stored_literally(store: Store) -> Non
     for i, text in enumerate(HARD):
         assert ids(store.nearest(unit(n)[i : i + 1], 5, langs=[text])[0]) == [text]
         assert [batch["id"].to_pylist() for batch in store.scan(["id"], [text])] == [[text]]
-    store.set_hubness(HARD, np.full((n, LANGUAGES), 4, np.float32))
+    set_hubness(store, HARD, np.full((n, LANGUAGES), 4, np.float32))
     assert store.get(HARD)["hubness"].to_pylist() == [[4, 4]] * n
     assert [store.delete([text]) for text in HARD] == [1] * n
 
@@ -222,7 +235,7 @@ def test_ids_that_no_store_can_hold_are_not_found(store: Store) -> None:
     never = ["d1\0", "\ud800", "x" * 5000]
     assert store.get(never).num_rows == store.delete(never) == len(store.digests(never)) == 0
     assert store.nearest(unit(1), 3, langs=never)[0].num_rows == 0
-    store.set_hubness(never, np.ones((3, LANGUAGES), np.float32))
+    set_hubness(store, never, np.ones((3, LANGUAGES), np.float32))
 
 
 @pytest.fixture(scope="module")
@@ -285,8 +298,8 @@ def test_invalid_arguments_are_errors(store: Store) -> None:
     assert refused(lambda: store.nearest(unit(1), 1, columns=['id"; --'])) == unknown
     assert refused(lambda: store.get(["d1"], ['id"; --'])) == unknown
     assert refused(lambda: store.scan(['id"; --'])) == unknown
-    assert "(1, 3)" in refused(lambda: store.set_hubness(["d1"], np.ones((1, 3), np.float32)))
-    assert "not finite" in refused(lambda: store.set_hubness(["d1"], np.full((1, 2), np.nan, np.float32)))
+    assert "(1, 3)" in refused(lambda: set_hubness(store, ["d1"], np.ones((1, 3), np.float32)))
+    assert "not finite" in refused(lambda: set_hubness(store, ["d1"], np.full((1, 2), np.nan, np.float32)))
 
 
 def test_another_rank_and_a_second_creation_are_errors(place: Place) -> None:
@@ -307,9 +320,8 @@ def test_another_format_version_is_an_error(place: Place, monkeypatch: pytest.Mo
 
 
 def test_opening_a_place_without_an_index_is_an_error_that_names_it(place: Place) -> None:
-    what = {"lance": "there is no index", "postgres": f"there is no index {place.name}"}[place.kind]
     where = place.label().partition(", table")[0]
-    assert refused(place.open).startswith(f"{where}: {what}; ")
+    assert refused(place.open).startswith(f"{where}: {place.without_index()}; ")
 
 
 @pytest.mark.slow
@@ -321,9 +333,7 @@ def test_the_approximate_index_has_high_recall_and_new_rows_are_found_at_once(pl
         store.upsert(rows(range(begin, begin + 5000), X[begin : begin + 5000]))
     store.optimise()
     stats = store.stats()
-    assert (stats["index"], stats["rows"], stats["unindexed"]) == (
-        {"lance": "cells", "postgres": "HNSW"}[place.kind], n, 0,
-    )  # fmt: skip
+    assert (stats["index"], stats["rows"], stats["unindexed"]) == (place.approximate_index(), n, 0)
     assert stats["bytes"] > n * rank * 4
 
     def recall(k: int, langs: list[str] | None = None, number: int = n) -> float:
@@ -346,7 +356,7 @@ def test_the_approximate_index_has_high_recall_and_new_rows_are_found_at_once(pl
     store.upsert(rows(range(10), X[n + 10 : n + 20], lang=["xx"] * 10))
     rare = store.nearest(X[n : n + 50], 20, langs=["xx"])
     assert all(sorted(ids(table)) == sorted(f"d{i}" for i in range(10)) for table in rare)
-    store.set_hubness([f"d{i}" for i in range(n)], np.full((n, LANGUAGES), 2, np.float32))
+    set_hubness(store, [f"d{i}" for i in range(n)], np.full((n, LANGUAGES), 2, np.float32))
     assert store.nearest(X[:1], 1, langs=["xx"])[0]["hubness"].to_pylist() == [[2, 2]]
     before = store.stats()["unindexed"]
     store.optimise()
@@ -398,7 +408,7 @@ for turn in range(10):
     store.upsert(store_places.rows(unshared))
     shared = list(range(30))[::{step}]
     store.upsert(store_places.rows(shared, digest=["{me}-%d" % turn] * 30))
-    store.set_hubness(["d%d" % i for i in shared], [[{me}, turn]] * 30)
+    store.set_all_hubness([(["d%d" % i for i in shared], [[{me}, turn]] * 30)])
     store.delete(["d%d" % (1000 + {me} * 1000 + turn * 20)])
     if turn % 5 == 4:
         store.optimise()
@@ -444,6 +454,6 @@ def test_a_missing_library_says_what_to_install(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "psycopg", None)
     folder = "the search index needs LanceDB; install it with pip install 'cr5[search]'"
     server = "the search index in PostgreSQL needs psycopg; install it with pip install 'cr5[postgres]'"
-    assert refused(lambda: LanceStore.create(Location(tmp_path), rank=RANK, languages=LANGUAGES)) == folder
+    assert refused(lambda: LanceStore.create(Location(tmp_path), rank=RANK, language_count=LANGUAGES)) == folder
     assert refused(lambda: LanceStore.open(Location(tmp_path))) == folder
     assert refused(lambda: PostgresStore.open(Location(tmp_path, "postgresql://localhost/", "documents"))) == server

@@ -3,7 +3,7 @@
 import pytest
 
 from cr5.features.tokeniser import Tokeniser
-from cr5.index.query_words import MatchedWords
+from cr5.index.query_words import WeightedQuery
 from cr5.index.terms import QueryWord
 from cr5.index.word_pairs import MAX_TOKENS, WordPair, share_of_pairs, word_pairs
 
@@ -11,7 +11,7 @@ from cr5.index.word_pairs import MAX_TOKENS, WordPair, share_of_pairs, word_pair
 def pairs_of(text: str, weights: dict[str, float] | None = None, lang: str = "en") -> list[WordPair]:
     tokens = Tokeniser().words(text, lang)
     words = [QueryWord((weights or {}).get(word, 1.0), {word: 1.0}) for word in dict.fromkeys(tokens)]
-    return word_pairs(text, tokens, MatchedWords(lang, words, float(len(words)), {}))
+    return word_pairs(text, tokens, WeightedQuery(lang, words, float(len(words)), {}))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from langchain_core.documents import Document as Page
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from cr5 import Cr5
+from cr5 import Cr5, InputSkipped, LanguageLeftOut
 from cr5.errors import Cr5Error
 from cr5.index import Index
 from cr5.integrations.langchain import Cr5Embeddings, Cr5Retriever, Cr5VectorStore
@@ -145,8 +145,10 @@ def test_documents_that_cannot_be_used_are_errors_or_left_out(
             Cr5VectorStore(empty_index).add_documents([page], ids=[name])
         assert name in str(caught.value) or "when" in str(caught.value)
     skipping = Cr5VectorStore(empty_index, on_error="skip")
-    assert skipping.add_documents([*unusable.values(), good], ids=[*unusable, "good"]) == ["good"]
-    again = skipping.add_documents([unusable["not JSON"], good], ids=["good", "other"])
+    with pytest.warns(LanguageLeftOut, match="no language fr"), pytest.warns(InputSkipped, match="skipped 1: "):
+        assert skipping.add_documents([*unusable.values(), good], ids=[*unusable, "good"]) == ["good"]
+    with pytest.warns(InputSkipped, match="invalid fields"):
+        again = skipping.add_documents([unusable["not JSON"], good], ids=["good", "other"])
     assert again == ["good", "other"]  # the first is still there as it was
     assert len(empty_index) == 2
 

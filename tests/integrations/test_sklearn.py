@@ -22,6 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from cr5 import Cr5, Cr5Error, Document
 from cr5._typing import Array
+from cr5.errors import Cr5TypeError
 from cr5.integrations.sklearn import Cr5Transformer
 
 EXPECTED_FAILED_CHECKS = {
@@ -170,6 +171,8 @@ def test_what_cannot_be_encoded_or_trained_on_is_refused(model: Cr5) -> None:
         Cr5Error, match=r"^the model is not fitted, and texts alone cannot train it; give X the columns"
     ):
         Cr5Transformer(Cr5(rank=3)).fit(["a", "b"])
+    with pytest.raises(Cr5TypeError, match=r"^`model` is 5; give a Cr5, or the folder of a saved one$"):
+        Cr5Transformer(5).fit(["a"])  # type: ignore[arg-type]
 
 
 # Pipelines

@@ -11,8 +11,9 @@ import pytest
 
 from cr5 import CorpusError, Cr5, Cr5Error, Document, Index, NotFittedError, write
 from cr5.cli import run
-from cr5.model.training import add_language_to_model, train_model
-from cr5.storage.concept_targets import ConceptTargets
+from cr5.errors import ClusterError
+from cr5.model.folder_training import add_language_to_model, train_model
+from cr5.storage.concept_targets import ConceptTargets, targets_nbytes
 from cr5.storage.model_files import open_model
 from cr5.training.engines.cpu import SCRATCH_BYTES, CpuEngine
 
@@ -98,7 +99,7 @@ def test_without_targets_the_documents_in_the_other_languages_take_their_place(
     assert open_model(tmp_path / "model").targets() is None
     with pytest.raises(CorpusError) as caught:
         copy_of(model).add_language(in_langs(training, "cc"), "cc")
-    for fact in ("no concept targets", "aa, bb", "can be extended"):
+    for fact in ("no concept targets", "aa, bb", "`extendable=True`"):
         assert fact in str(caught.value)
     model.add_language(training, "cc")
     assert precision(model, test_set) > 0.95
@@ -127,6 +128,18 @@ def test_a_memory_budget_changes_no_bit(copied: Cr5, two: Cr5, training: list[Do
     copied.add_language(tmp_path / "cc.jsonl", "cc")
     scarce = copy_of(two).add_language(tmp_path / "cc.jsonl", "cc", engine=CpuEngine(memory=2 * SCRATCH_BYTES))
     np.testing.assert_array_equal(scarce.word_vectors("cc"), copied.word_vectors("cc"))
+
+
+def test_a_lost_cluster_does_not_advise_to_continue_from_a_checkpoint(
+    copied: Cr5, training: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_workers(*_: Any, **__: Any) -> None:
+        raise ClusterError("the workers are lost; start some")
+
+    monkeypatch.setattr(CpuEngine, "put", lose_workers)
+    with pytest.raises(ClusterError) as caught:
+        add_language_to_model(copied, in_langs(training, "cc"), "cc", tmp_path / "model")
+    assert str(caught.value) == "the workers are lost; start some, then run it again"
 
 
 @pytest.mark.dask
@@ -193,10 +206,10 @@ def test_saved_targets_are_the_same_after_loading_and_a_missing_file_matters_onl
     two.save(tmp_path / "model")
     saved, loaded = two.__getstate__()["targets"], open_model(tmp_path / "model").targets()
     assert loaded is not None
-    for name in ("hashes", "values", "unit", "intercept"):
+    for name in ("hashes", "values", "scale", "intercept"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(saved, name))
     [file] = (tmp_path / "model").glob("concepts-*.safetensors")
-    assert abs(file.stat().st_size - saved.nbytes) < 500
+    assert abs(file.stat().st_size - targets_nbytes(*saved.values.shape)) < 500
     file.unlink()
     model = Cr5.load(tmp_path / "model")
     assert model.encode(madeup.text("aa", range(9)), "aa").any()

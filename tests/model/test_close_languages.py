@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from published_files import random_vectors, write_published
 
-from cr5 import Cr5, Cr5Error, Document, Index, LanguageBorrowed
+import cr5
+from cr5 import Cr5, Cr5Error, Document, Index, LanguageFallback
 from cr5.cli import run
 from cr5.corpus.languages import CLOSE_LANGUAGES, find_text_language, script
 from cr5.evaluate.systems.cr5_system import model_space
@@ -61,17 +62,17 @@ def test_close_languages_are_close_both_ways_and_have_one_script() -> None:
 
 def test_texts_are_encoded_as_those_of_the_close_language_with_a_warning(model: Cr5) -> None:
     expected = model.encode(TEXT, "nb")
-    with pytest.warns(LanguageBorrowed, match=r"no language 'nn'.* nb"):
+    with pytest.warns(LanguageFallback, match=r"no language 'nn'.* nb"):
         np.testing.assert_array_equal(model.encode(TEXT, "nn"), expected)
-    with pytest.warns(LanguageBorrowed):
+    with pytest.warns(LanguageFallback):
         np.testing.assert_array_equal(model.encode([TEXT, "dog"], ["nn", "en"])[0], expected)
-    with pytest.warns(LanguageBorrowed):
+    with pytest.warns(LanguageFallback):
         assert model.coverage(TEXT, "nn") == 1.0
-    with pytest.warns(LanguageBorrowed):
+    with pytest.warns(LanguageFallback):
         np.testing.assert_array_equal(model.encode_text(TEXT, "nn").vector, expected)
-    with pytest.warns(LanguageBorrowed):
+    with pytest.warns(LanguageFallback):
         assert model.similarity(TEXT, "nn", TEXT, "nb") == pytest.approx(1.0, abs=1e-6)
-    with pytest.warns(LanguageBorrowed):
+    with pytest.warns(LanguageFallback):
         assert model.explain(TEXT, "nn", TEXT, "nb").similarity == pytest.approx(1.0, abs=1e-6)
     np.testing.assert_array_equal(model.encode(TEXT, "no"), expected)  # the same language: no warning
 
@@ -87,15 +88,15 @@ def test_words_languages_and_evaluations_do_not_borrow(model: Cr5) -> None:
 def test_an_index_stores_and_searches_texts_by_the_close_language(model: Cr5, tmp_path: Path) -> None:
     documents = [Document("dog", "nn", "hunden"), Document("beer", "nn", "øl"), Document("beer", "en", "beer")]
     with Index.create(tmp_path / "index", model) as index:
-        with pytest.warns(LanguageBorrowed) as caught:
+        with pytest.warns(LanguageFallback) as caught:
             counts = index.add(documents)
         assert len(caught) == 1
         assert (counts.new, counts.borrowed) == (3, {"nn": "nb"})
         assert index.count() == {"en": 1, "nb": 2}
-        with pytest.warns(LanguageBorrowed):
+        with pytest.warns(LanguageFallback):
             result = index.search("øl", "nn", langs=["nn"])
         assert (result.query.lang, result.hits[0].id) == ("nb", "nb:beer")
-        with pytest.warns(LanguageBorrowed):  # and nn does not contradict the language that the query was encoded by
+        with pytest.warns(LanguageFallback):  # and nn does not contradict the language that the query was encoded by
             assert index.search(result.query, "nn").hits[0].id == "nb:beer"
         with pytest.raises(Cr5Error, match="no language 'da'"):
             index.search("øl", "da")
@@ -126,3 +127,8 @@ def test_the_command_encodes_by_the_close_language_and_warns(
     np.testing.assert_array_equal(np.load(tmp_path / "v.npy")[0], model.encode(TEXT, "nb"))
     message = "the model has no language 'nn'; its texts are encoded by nb, which is close to it in writing"
     assert capsys.readouterr().err == f"warning: {message}\n"
+
+
+def test_the_earlier_name_of_the_warning_is_known() -> None:
+    assert cr5.errors.LanguageBorrowed is LanguageFallback
+    assert getattr(cr5, "LanguageBorrowed") is LanguageFallback  # noqa: B009

@@ -11,7 +11,7 @@ import pytest
 from madeup import LANGS, MEANINGS, SETTINGS, texts, word
 from model_texts import precision
 
-from cr5 import CorpusError, Cr5, Document
+from cr5 import CorpusError, Cr5, Document, InputSkipped, Skipped
 from cr5.errors import Cr5Error
 
 # What it learns
@@ -93,6 +93,11 @@ def test_words_are_the_frequent_ones_first_and_each_has_a_vector(model: Cr5, doc
     assert model.word_vectors("aa").dtype == np.float32
 
 
+def test_similar_words_of_several_words_are_refused(model: Cr5) -> None:
+    with pytest.raises(Cr5Error, match=r"has 2 words, .* give one of them"):
+        model.similar_words(f"{word('aa', 1)} {word('aa', 2)}", "aa", "bb")
+
+
 def test_similar_words_are_those_with_the_largest_cosine(model: Cr5) -> None:
     query = word("aa", 5)
     vectors = {lang: model.word_vectors(lang).astype(float) for lang in LANGS}
@@ -112,7 +117,7 @@ def test_a_word_may_be_written_as_in_a_text_and_k_may_exceed_the_vocabulary(mode
     assert len(model.similar_words(word("aa", 5), "aa", "aa", k=10**6)) == len(model.words("aa")) - 1
 
 
-@pytest.mark.parametrize("unknown", ["zzz", "", "kaka lolo"])
+@pytest.mark.parametrize("unknown", ["zzz", ""])
 def test_an_unknown_word_is_refused(model: Cr5, unknown: str) -> None:
     message = (
         f"{unknown!r} is not one of the {len(model.words('aa'))} words known in aa; "
@@ -222,6 +227,17 @@ def test_a_concept_of_one_language_is_left_out_and_counted(
     left_out = {"concept in one language only": 1}
     assert usage["languages"]["aa"] == {"read": 151, "used": 150, "left_out": left_out}
     assert usage["concepts"] == {"read": 151, "used": 150, "left_out": left_out}
+
+
+def test_what_is_skipped_is_in_the_report_and_a_warning_unless_the_caller_counts_it(documents: list[Document]) -> None:
+    damaged: list[Any] = [*documents, {"concept": "Q000", "lang": "aa", "text": None}, Document("Q000", "xx!", "a")]
+    counts = {"missing field": 1, "unusable language code": 1}
+    with pytest.warns(InputSkipped, match=r"skipped 1: missing field \(first: document 451: .*; 1: unusable language"):
+        model = Cr5(**SETTINGS).fit(damaged, on_error="skip")
+    assert model.report["corpus"]["skipped"] == counts
+    skipped = Skipped({"earlier": 3, "missing field": 2}, {"earlier": "", "missing field": ""})
+    assert model.update(damaged, on_error="skip", skipped=skipped).report["corpus"]["skipped"] == counts
+    assert skipped.total == 7
 
 
 def test_a_concept_of_one_language_is_an_error_on_request(documents: list[Document]) -> None:

@@ -244,12 +244,14 @@ def test_texts_without_a_known_word_are_zero_among_others(model: Cr5) -> None:
 
 
 def test_languages_that_do_not_fit_the_texts_are_refused(model: Cr5) -> None:
-    with pytest.raises(Cr5Error, match=r"^`lang` has 1 codes for 2 texts; give one for all texts, or one for each"):
+    with pytest.raises(Cr5Error, match=r"^`lang` has 1 code for 2 texts; give one for all texts, or one for each"):
         model.encode(["one", "two"], ["aa"])
     with pytest.raises(Cr5Error, match=r"^the model has no language 'xx'; its languages are aa, bb, cc$"):
         model.encode(["one", "two"], [None, "xx"])
     with pytest.raises(TypeError, match=r"^`lang\[1\]` is 5, not a language code; convert it$"):
         model.encode(["one", "two"], ["aa", 5])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"^`lang` is a set, not a language code; convert it$"):
+        model.encode(["one", "two"], {"aa", "bb"})  # which has no order
     with pytest.raises(Cr5Error, match=r"fit the model first$"):
         Cr5(rank=3).encode("one")
 

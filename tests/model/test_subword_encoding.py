@@ -21,7 +21,7 @@ from cr5.evaluate.systems.cr5_system import model_space
 from cr5.evaluate.texts import read_texts
 from cr5.features.counts import count_words
 from cr5.features.tfidf import Vocabulary, fit_vocabulary
-from cr5.model.language_encoder import RECENT_WORDS, LanguageEncoder
+from cr5.model.language_encoder import MAX_CACHED_WORDS, LanguageEncoder
 
 NEW = ("kalomi" + "x", "renren", "supeno" * 2, "tavtavtavtav", "mikalo9")
 """Words that no document has, of syllables of language aa."""
@@ -39,7 +39,7 @@ def by_hand(model: Cr5, vocabulary: Vocabulary, text: str, lang: str) -> Array:
     assert own is not None
     assert all_ngrams is not None
     weight = dict(zip(all_ngrams.ngrams, all_ngrams.weights.astype(float), strict=True))
-    kept = {ngram: own.map[i].astype(float) * own.unit for i, ngram in enumerate(own.ngrams)}
+    kept = {ngram: own.map[i].astype(float) * own.scale for i, ngram in enumerate(own.ngrams)}
     vector, square = np.zeros(model.rank), 0.0
     for token, count in Counter(text.split()).items():
         tf = 1 + math.log(count)
@@ -146,11 +146,11 @@ def test_saved_loaded_and_copied_models_encode_the_same(model: Cr5, tmp_path: Pa
 def test_threads_may_share_an_encoder_and_its_recent_words_are_bounded(model: Cr5) -> None:
     encoder = LanguageEncoder(model._language("aa"), model.settings.weighting)
     random = np.random.default_rng(0)
-    words = [word("aa", i) + word("aa", j) for i, j in random.integers(0, MEANINGS, (3 * RECENT_WORDS, 2))]
+    words = [word("aa", i) + word("aa", j) for i, j in random.integers(0, MEANINGS, (3 * MAX_CACHED_WORDS, 2))]
     lists = [[words[i] for i in random.integers(0, len(words), 20)] for _ in range(800)]
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(encoder.vector, lists))
-    assert len(encoder._recent) <= RECENT_WORDS
+    assert len(encoder._recent) <= MAX_CACHED_WORDS
     alone = LanguageEncoder(model._language("aa"), model.settings.weighting)
     for one, other in zip(together, map(alone.vector, lists), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -1,33 +1,23 @@
 """A model that is continued with more documents: the answer of a fresh fit, after fewer products."""
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import madeup
 import numpy as np
 import pytest
-from gpu_stand_in import SMALL, stand_in
 from scipy.linalg import subspace_angles
 
 from cr5 import CorpusError, Cr5, Document, NotFittedError, write
 from cr5.cli import run
 from cr5.errors import FewDocuments
 from cr5.training.engines import Engine
-from cr5.training.engines.cpu import SCRATCH_BYTES, CpuEngine
-from cr5.training.engines.gpu import GpuEngine
 
 pytestmark = pytest.mark.filterwarnings("ignore:only 1..? shared concepts:cr5.errors.FewDocuments")
 
 TIGHT: dict[str, Any] = madeup.SETTINGS | {"rank": 20, "tol": 0.003}
 OLD_CONCEPTS = 135  # of 150
-ENGINES: dict[str, Callable[[], Engine]] = {
-    "memory": CpuEngine,
-    "disk": partial(CpuEngine, memory=2 * SCRATCH_BYTES),
-    "gpu": partial(GpuEngine, sizes=SMALL),
-}
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +42,12 @@ def assert_same_solution(one: Cr5, other: Cr5) -> None:
     assert np.sin(subspace_angles(stacked(one), stacked(other))).max() < 0.05
 
 
-@pytest.mark.parametrize("name", list(ENGINES))
 def test_an_update_has_the_energy_and_the_subspace_of_a_fresh_fit_after_fewer_products(
-    name: str, documents: list[Document], old: list[Document], fresh: Cr5, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, documents: list[Document], old: list[Document], fresh: Cr5
 ) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", stand_in())
     model = Cr5(**TIGHT).fit(old)
     before = model.report["energy"]
-    model.update(documents, engine=ENGINES[name]())
+    model.update(documents, engine=engine)
     assert_same_solution(model, fresh)
     assert model.report["energy"] > before
     assert model.report["steps"] < fresh.report["steps"]
@@ -90,6 +78,18 @@ def test_the_same_documents_need_no_step(documents: list[Document], tmp_path: Pa
     Cr5(**madeup.SETTINGS).fit(documents).save(tmp_path / "model")
     model = Cr5.load(tmp_path / "model").update(documents)
     assert model.report["steps"] == 0
+
+
+@pytest.mark.filterwarnings("ignore::cr5.errors.RankLowered")
+def test_a_saved_model_remembers_whether_its_rank_was_given(
+    documents: list[Document], old: list[Document], tmp_path: Path
+) -> None:
+    for rank, larger in (("auto", 149), (20, 20)):
+        Cr5(**madeup.SETTINGS | {"rank": rank}).fit(old).save(tmp_path / "model")
+        assert Cr5.load(tmp_path / "model").update(documents).rank == larger
+        assert Cr5.load(tmp_path / "model").settings.rank == rank
+    Cr5(**madeup.SETTINGS | {"rank": "auto"}).fit(documents).save(tmp_path / "model")
+    assert Cr5.load(tmp_path / "model").fit(old).rank == OLD_CONCEPTS - 1
 
 
 @pytest.mark.parametrize("changes", [{"subwords": False}, {"metric": "orthonormal"}, {"intercept": "shared"}], ids=str)

@@ -19,11 +19,11 @@ import search_dumps
 import yaml
 from fake_hub import TOKEN, FakeHub
 from local_server import Fault
-from mirror import Mirror, publish_cirrus, publish_xml
+from mirror import Mirror, publish_search_index, publish_xml
 
 from cr5 import Cr5, Cr5Error, demo, read, write
 from cr5.cli import run
-from cr5.model.training import checkpoint_path
+from cr5.model.folder_training import checkpoint_path
 from cr5.pretraining import Forecast, Pretrained, forecast, pretrain
 from cr5.pretraining.forecast import check_resources, estimate
 from cr5.pretraining.held_out import hold_out, training_batches
@@ -67,7 +67,7 @@ def mirror() -> Iterator[Mirror]:
             items = [(page.id, "wikibase_item", str(page.item), None) for page in pages]
             publish_xml(server, wiki.name, DATE, {}, gzip.compress(dumps.page_props_sql(items, wiki.name)))
             parts = [search_dumps.bulk(half, wiki) for half in (pages[:60], pages[60:])]
-            publish_cirrus(server, wiki.name, DATE, [bz2.compress(part) for part in parts])
+            publish_search_index(server, wiki.name, DATE, [bz2.compress(part) for part in parts])
         yield server
 
 
@@ -143,7 +143,7 @@ def test_a_run_killed_inside_every_stage_is_continued_and_gives_the_same(
     request_: WikipediaRequest, tmp_path: Path, reference: tuple[dict[str, Any], Counter[str]]
 ) -> None:
     expected, reports = reference
-    assert {"find dumps", "extract", "align", "hold out", "fit", "evaluate"} <= set(reports)
+    assert {"find dumps", "extract", "publish", "hold out", "fit", "evaluate"} <= set(reports)
     order = [stage for stage in reports if stage != "pretrain"]
     output = tmp_path / "model"
     for target in [(stage, count) for stage in order for count in (1, 2)]:
@@ -259,6 +259,10 @@ def test_other_wishes_and_folders_with_a_model_are_refused(
         make(replace(request_, sample=5), tmp_path / "model")
     with pytest.raises(Cr5Error, match=r"`settings="):
         make(request_, tmp_path / "model", settings=SETTINGS | {"rank": 10})
+    path = work_path(tmp_path / "model") / "state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    with pytest.raises(Cr5Error, match="has the format 99"):
+        make(request_, tmp_path / "model")
     (tmp_path / "model").rename(tmp_path / "other")
     with pytest.raises(Cr5Error, match="has a model already"):
         make(request_, tmp_path / "other")

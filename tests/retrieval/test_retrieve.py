@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import up_to
-from ranked_vectors import MEASURES, grid_vectors, mean_of_nearest, slow_ranks, unit
+from ranked_vectors import MEASURES, grid_vectors, mean_of_nearest, retrieve, search, slow_ranks, unit
 from ranks import counterpart_ranks
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_info
@@ -16,16 +16,8 @@ from threadpoolctl import threadpool_info
 from cr5._typing import Array, Ints
 from cr5.errors import Cr5Error
 from cr5.retrieval import kernels
-from cr5.retrieval.block_products import BlockSizes, Matrix, WeightedRows
-from cr5.retrieval.top_k import (
-    Measure,
-    nearest,
-    nearest_in_views,
-    retrieve,
-    retrieve_views,
-    search,
-    search_views,
-)
+from cr5.retrieval.block_products import BlockSizes, Matrix, WeightedView
+from cr5.retrieval.top_k import Measure, nearest, nearest_in_views, retrieve_views, search_views
 
 BLOCK = BlockSizes().candidates
 
@@ -215,17 +207,17 @@ def test_searches_at_the_same_time_do_not_disturb_each_other() -> None:
 # Several views
 
 
-def some_views(n: int, m: int, background: int | None = None) -> list[WeightedRows]:
+def some_views(n: int, m: int, background: int | None = None) -> list[WeightedView]:
     """A dense view of weight 1 and two sparse ones, of different dimensions and scales."""
     views = []
     for i, (size, weight, kind) in enumerate([(6, 1.0, np.asarray), (20, 0.6, csr_array), (9, 13.0, csr_array)]):
         others = None if background is None else kind(unit(background, size, seed=30 + i))
         queries, candidates = unit(n, size, seed=10 + i), unit(m, size, seed=20 + i)
-        views.append(WeightedRows(kind(queries), kind(candidates), weight, others))
+        views.append(WeightedView(kind(queries), kind(candidates), weight, others))
     return views
 
 
-def dense_oracle(views: list[WeightedRows], measure: Measure) -> Array:
+def dense_oracle(views: list[WeightedView], measure: Measure) -> Array:
     """Queries x candidates: the sum over views of weight q'c, or weight (2 q'c - r(c)), as one dense matrix."""
 
     def dense(matrix: Any) -> Array:
@@ -280,7 +272,7 @@ def test_a_view_without_weight_changes_nothing_and_is_never_multiplied() -> None
             raise AssertionError("a view of weight 0 was multiplied")
 
     views = some_views(12, 30)
-    off = WeightedRows(views[1].queries, Forbidden(views[1].candidates), 0)
+    off = WeightedView(views[1].queries, Forbidden(views[1].candidates), 0)
     concepts = np.arange(12), np.arange(30)
     with_it, without = retrieve_views([off, views[0]], *concepts), retrieve_views(views[:1], *concepts)
     for measure in MEASURES:
@@ -289,7 +281,7 @@ def test_a_view_without_weight_changes_nothing_and_is_never_multiplied() -> None
 
 
 def test_views_without_any_weight_say_nothing() -> None:
-    off = [WeightedRows(view.queries, view.candidates, 0) for view in some_views(12, 30)]
+    off = [WeightedView(view.queries, view.candidates, 0) for view in some_views(12, 30)]
     for hits in retrieve_views(off, np.arange(12), np.arange(30)).values():
         assert hits.ranks.tolist() == [30] * 12
 
@@ -300,9 +292,9 @@ def test_views_must_be_of_the_same_rows_and_weights_not_negative() -> None:
     with pytest.raises(Cr5Error, match="none"):
         search_views([], 3)
     with pytest.raises(Cr5Error, match="`weight=-1`"):
-        WeightedRows(unit(2), unit(3), -1)
+        WeightedView(unit(2), unit(3), -1)
     with pytest.raises(Cr5Error, match="`queries` have 5 dimensions and `candidates` 4"):
-        WeightedRows(csr_array((2, 5), dtype=np.float32), csr_array((3, 4), dtype=np.float32))
+        WeightedView(csr_array((2, 5), dtype=np.float32), csr_array((3, 4), dtype=np.float32))
 
 
 # All of them

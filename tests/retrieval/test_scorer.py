@@ -12,7 +12,7 @@ from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.tokeniser import Tokeniser
-from cr5.retrieval.block_products import Matrix, WeightedRows
+from cr5.retrieval.block_products import Matrix, WeightedView
 from cr5.retrieval.scorer import (
     DEFAULT_WEIGHTS,
     MIN_DEVIATION,
@@ -47,8 +47,8 @@ class Fixed:
     pair: tuple[Matrix, Matrix] | None
     asked: list[str] = field(default_factory=list)
 
-    def rows(self, queries: WordCounts, source: str, candidates: WordCounts, target: str) -> Any:
-        self.asked.append(f"{source}>{target}")
+    def rows(self, queries: WordCounts, query_lang: str, candidates: WordCounts, candidate_lang: str) -> Any:
+        self.asked.append(f"{query_lang}>{candidate_lang}")
         return self.pair
 
 
@@ -64,8 +64,8 @@ def three_views() -> dict[str, Fixed]:
     }
 
 
-def scored(scorer: Scorer, **options: Any) -> list[WeightedRows]:
-    return scorer.rows(QUERIES, "en", CANDIDATES, "it", **options)
+def scored(scorer: Scorer, **options: Any) -> list[WeightedView]:
+    return scorer.weighted_views(QUERIES, "en", CANDIDATES, "it", **options)
 
 
 def dense(matrix: Any) -> Array:
@@ -101,8 +101,8 @@ def test_one_query_and_few_candidates_have_the_numbers_of_all_with_the_same_devi
     full = scored(scorer)
     chosen = np.array([3, 50, 7])
     part = Scorer({n: Fixed((v.pair[0][[4]], v.pair[1][chosen])) for n, v in views.items() if v.pair})
-    few = part.rows(some_texts(1), "en", some_texts(3), "it", deviations=deviations)
-    few = [WeightedRows(f.queries, f.candidates, f.weight, a.queries) for f, a in zip(few, full, strict=True)]
+    few = part.weighted_views(some_texts(1), "en", some_texts(3), "it", deviations=deviations)
+    few = [WeightedView(f.queries, f.candidates, f.weight, a.queries) for f, a in zip(few, full, strict=True)]
     found = search_views(few, 3, measure="csls")
     everything = search_views(full, M, measure="csls")
     exact = dict(zip(everything.indices[4].tolist(), everything.scores[4].tolist(), strict=True))

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array, hstack
 from cr5._typing import Array, Sparse
 from cr5.retrieval.block_products import multiply_chosen
 from cr5.retrieval.kernels import sparse_products
-from cr5.retrieval.sparse_rows import arrays_of, beside, multiply
+from cr5.retrieval.sparse_rows import arrays_of, hstack_rows, multiply_matrices
 
 # Columns that differ by powers of two collide in a table whose size is one.
 WIDTHS = [1, 7, 300, 2**20]
@@ -65,21 +65,21 @@ def test_products_of_one_row_need_nothing_but_arrays() -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_product_of_sparse_matrices_has_each_column_of_a_row_once(width: int) -> None:
     left, right = sparse(40, 30, 9, 0), sparse(30, width, 50, 1)
-    found = multiply(left, right)
+    found = multiply_matrices(left, right)
     assert abs(found - left @ right).max() < 1e-4
     assert all(np.shares_memory(*pair) for pair in zip(arrays_of(found)[1:], (found.indices, found.data), strict=True))
     rows = np.repeat(np.arange(40), np.diff(found.indptr))
     assert len(set(zip(rows.tolist(), found.indices.tolist(), strict=True))) == found.nnz
-    assert multiply(left[:0], right).shape == (0, width)
-    assert multiply(left, csr_array((30, width), dtype=np.float32)).nnz == 0
+    assert multiply_matrices(left[:0], right).shape == (0, width)
+    assert multiply_matrices(left, csr_array((30, width), dtype=np.float32)).nnz == 0
 
 
 def test_matrices_that_do_not_fit_are_not_multiplied() -> None:
     with pytest.raises(ValueError, match=r"\(4, 30\) and \(29, 7\)"):
-        multiply(sparse(4, 30, 9, 0), sparse(29, 7, 5, 1))
+        multiply_matrices(sparse(4, 30, 9, 0), sparse(29, 7, 5, 1))
 
 
 def test_rows_beside_each_other_are_those_of_a_wider_matrix() -> None:
     first, second = sparse(40, 30, 9, 0), sparse(40, 70, 4, 1)
-    np.testing.assert_array_equal(beside(first, second).toarray(), hstack([first, second]).toarray())
-    assert beside(first[:0], second[:0]).shape == (0, 100)
+    np.testing.assert_array_equal(hstack_rows(first, second).toarray(), hstack([first, second]).toarray())
+    assert hstack_rows(first[:0], second[:0]).shape == (0, 100)

@@ -14,7 +14,7 @@ from cr5.features.counts import WordCounts, count_words
 from cr5.features.tfidf import Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.retrieval.strings import string_rows, string_statistics, vocabulary_statistics
-from cr5.retrieval.text_similarity import explain_views, shares
+from cr5.retrieval.text_similarity import explain_views, view_shares
 from cr5.storage.model_files import save
 
 
@@ -72,7 +72,7 @@ def test_languages_of_similar_texts_are_given_or_guessed_as_for_encode(fitted: C
             fitted.similarity(texts, lang.upper(), one, of) for one, of in zip(mixed, ["AA", "bb", "aa"], strict=True)
         ]
         np.testing.assert_allclose(table[rows], np.transpose(columns), atol=1e-5)
-    with pytest.raises(Cr5Error, match=r"`lang_b` has 2 codes for 1 texts"):
+    with pytest.raises(Cr5Error, match=r"`lang_b` has 2 codes for 1 text;"):
         fitted.similarity(a, "aa", b[:1], ["bb", "bb"])
     with pytest.raises(Cr5Error, match="'xx'"):
         fitted.similarity([], "xx", b, "bb")
@@ -140,7 +140,7 @@ def test_texts_are_compared_with_the_weights_of_the_model_or_with_given_ones(
         table = same.similarity(a, "aa", b, "bb")
         np.testing.assert_allclose(other.similarity(a, "aa", b, "bb", weights={"strings": 0.4}), table, atol=1e-6)
         for view in same.explain(a[0], "aa", b[0], "bb", views=True).views:
-            assert view.share == shares(model._languages.scorer())[view.view]
+            assert view.share == view_shares(model._languages.scorer())[view.view]
     assert not np.allclose(other.similarity(a, "aa", b, "bb"), table, atol=1e-4)
     assert [view.view for view in other.explain(a[0], "aa", b[0], "bb", views=True).views] == ["dense", "lexicon"]
     vectors = (model.encode(texts, lang) for texts, lang in ((a, "aa"), (b, "bb")))
@@ -169,8 +169,8 @@ def test_a_model_of_an_older_version_has_the_weights_that_were_the_same_for_all(
 
 def test_the_shares_are_those_of_the_weights(fitted: Cr5) -> None:
     scorer = fitted._languages.scorer()
-    assert list(shares(scorer)) == ["dense", "lexicon", "strings"]
-    assert shares(scorer.only("dense")) == {"dense": 1}
+    assert list(view_shares(scorer)) == ["dense", "lexicon", "strings"]
+    assert view_shares(scorer.only("dense")) == {"dense": 1}
 
 
 def test_a_fit_forgets_the_views_of_the_last_one(articles: list[Document]) -> None:

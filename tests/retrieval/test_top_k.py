@@ -5,14 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import up_to
-from ranked_vectors import MEASURES, csls, grid_vectors, mean_of_nearest, slow_ranks, unit
+from ranked_vectors import MEASURES, csls, grid_vectors, mean_of_nearest, search, slow_ranks, unit
 from ranks import counterpart_ranks
 
-from cr5.retrieval.top_k import (
-    Measure,
-    nearest,
-    search,
-)
+from cr5.retrieval.top_k import Measure, nearest
 
 # nearest
 

@@ -1,11 +1,14 @@
 """Texts translated word by word, against dicts of expected counts."""
 
 import math
+from typing import get_args
 
 import numpy as np
+import pytest
 
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.ngrams import word_columns
+from cr5.features.tfidf import Idf, Vocabulary, Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.retrieval.block_products import multiply_rows
 from cr5.retrieval.lexicon import Lexicon
@@ -13,7 +16,7 @@ from cr5.retrieval.scorer import LexiconView
 from cr5.retrieval.translation import (
     UNKNOWN_COLUMNS,
     WordWeights,
-    own_rows,
+    original_rows,
     translate_counts,
     word_weights,
 )
@@ -79,7 +82,8 @@ def test_a_text_is_translated_by_its_words_alone_and_not_by_those_of_the_batch()
     together = translate_counts(count(QUERIES, "en"), there, ITALIAN)
     for i, text in enumerate(QUERIES):
         assert abs(translate_counts(count([text], "en"), there, ITALIAN) - together[[i]]).max() < 1e-6
-        assert abs(own_rows(count([text], "en"), ENGLISH) - own_rows(count(QUERIES, "en"), ENGLISH)[[i]]).max() < 1e-6
+        alone, among = (original_rows(count(texts, "en"), ENGLISH) for texts in ([text], QUERIES))
+        assert abs(alone - among[[i]]).max() < 1e-6
 
 
 def test_the_logarithm_is_taken_after_adding_expected_counts() -> None:
@@ -95,14 +99,26 @@ def test_unknown_words_whose_hashes_are_equal_are_added() -> None:
             break
         seen[column] = name
     for rows in (
-        own_rows(count([f"{name} {seen[column]}"], "en"), ENGLISH),
+        original_rows(count([f"{name} {seen[column]}"], "en"), ENGLISH),
         translate_counts(count([f"{name} {seen[column]}"], "en"), lexicon(THERE, ENGLISH, ITALIAN), ITALIAN),
     ):
         assert rows.data.tolist() == [1.0]
 
 
-def test_weights_of_a_model_are_its_idf_to_the_power_of_one() -> None:
-    weights = word_weights(["a", "b"], np.array([8, 27], np.float32), idf_power=1.5, documents=99)
-    np.testing.assert_allclose(weights.idf, [4, 9], rtol=1e-6)
-    assert weights.unseen_idf == np.log(100) + 1
-    assert word_weights(["a"], np.ones(1, np.float32), idf_power=0, documents=9).idf.tolist() == [1]
+@pytest.mark.parametrize("idf", get_args(Idf))
+@pytest.mark.parametrize("power", [1.0, 1.5])
+def test_weights_of_a_model_are_its_idf_to_the_power_of_one_also_that_of_a_new_word(idf: Idf, power: float) -> None:
+    counts = count_words(["a", "a b", "a b c"], "en", Tokeniser())
+    model, plain = (
+        fit_vocabulary(counts, Weighting(idf=idf, idf_power=each, min_documents=1, subwords=False))
+        for each in (power, 1.0)
+    )
+    weights = word_weights(model, 3)
+    assert weights.words == plain.words
+    np.testing.assert_allclose(weights.idf, plain.idf, rtol=1e-6)
+    assert weights.unseen_idf == pytest.approx({"plain": math.log(3) + 1, "smooth": math.log(4) + 1}[idf])
+
+
+def test_words_of_a_model_without_idf_all_have_the_weight_one() -> None:
+    vocabulary = Vocabulary(["a", "b"], np.ones(2, np.float32), Weighting(idf_power=0))
+    assert word_weights(vocabulary, 9).idf.tolist() == [1, 1]

@@ -9,16 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cr5.retrieval.word_forms import (
-    ACCENT_SHARE,
-    FORM_SHARE,
+    ACCENT_BOOST,
+    FORM_BOOST,
     MAX_FORMS,
-    OTHER_ACCENT_SHARE,
-    TYPO_SHARE,
-    Dictionary,
+    OTHER_ACCENT_BOOST,
+    TYPO_BOOST,
     Form,
+    TermDictionary,
     _code_points,
     _letter_sets,
     best_forms,
+    find_forms,
     fold,
 )
 from cr5.retrieval.word_kernels import common_beginnings, edit_distances
@@ -71,44 +72,44 @@ def test_common_beginnings_are_those_of_a_plain_loop(word: str, words: list[str]
 
 
 def test_a_word_stands_for_itself_then_for_other_accents_then_for_its_forms() -> None:
-    words = Dictionary(["dog", "resume", "résumé", "resumes", "resumed", "resort", "rescue", "presume"])
-    inflected = FORM_SHARE * float(np.float32(12 / 13)) ** 2  # as similar as 6 common letters of 6 and 7
-    assert words.forms("resume") == [
+    words = TermDictionary(["dog", "resume", "résumé", "resumes", "resumed", "resort", "rescue", "presume"])
+    inflected = FORM_BOOST * float(np.float32(12 / 13)) ** 2  # as similar as 6 common letters of 6 and 7
+    assert find_forms([words], "resume") == [
         Form("resume", "same", 1.0),
         Form("resumed", "form", inflected),
         Form("resumes", "form", inflected),
-        Form("résumé", "accents", OTHER_ACCENT_SHARE),
+        Form("résumé", "accents", OTHER_ACCENT_BOOST),
     ]
-    assert words.forms("resumé")[:2] == [
-        Form("resume", "accents", ACCENT_SHARE),
-        Form("résumé", "accents", ACCENT_SHARE),
+    assert find_forms([words], "resumé")[:2] == [
+        Form("resume", "accents", ACCENT_BOOST),
+        Form("résumé", "accents", ACCENT_BOOST),
     ]
-    assert "presume" not in {form.word for form in words.forms("resumé")}  # a typo, but the word is there
+    assert "presume" not in {form.word for form in find_forms([words], "resumé")}  # a typo, but the word is there
 
 
 def test_only_a_missing_word_has_typos_one_in_a_short_word_and_two_in_a_long_one() -> None:
-    words = Dictionary(["bread", "break", "printer", "painter", "pointers"])
-    assert words.forms("bread")[0] == Form("bread", "same", 1.0)
-    assert {form.kind for form in words.forms("bread")} == {"same", "form"}
-    assert words.forms("rbead") == [Form("bread", "typo", TYPO_SHARE * (1 - 1 / 5) ** 2)]
-    assert words.forms("rbeda") == []
-    assert {form.word: form.kind for form in words.forms("rpinetr")} == {"printer": "typo"}
-    assert words.forms("rpinetr")[0].share == pytest.approx(TYPO_SHARE * (5 / 7) ** 2)
+    words = TermDictionary(["bread", "break", "printer", "painter", "pointers"])
+    assert find_forms([words], "bread")[0] == Form("bread", "same", 1.0)
+    assert {form.kind for form in find_forms([words], "bread")} == {"same", "form"}
+    assert find_forms([words], "rbead") == [Form("bread", "typo", TYPO_BOOST * (1 - 1 / 5) ** 2)]
+    assert find_forms([words], "rbeda") == []
+    assert {form.word: form.kind for form in find_forms([words], "rpinetr")} == {"printer": "typo"}
+    assert find_forms([words], "rpinetr")[0].boost == pytest.approx(TYPO_BOOST * (5 / 7) ** 2)
 
 
 def test_a_missing_word_that_is_inflected_and_a_typo_of_another_stands_for_that_first() -> None:
-    both = Dictionary(["vulcani", "vulcano"]).forms("vulcanno")
+    both = find_forms([TermDictionary(["vulcani", "vulcano"])], "vulcanno")
     assert [form.word for form in both] == ["vulcano", "vulcani"]  # one edit, and two
-    inflected, typo = FORM_SHARE * (12 / 15) ** 2, TYPO_SHARE * (1 - 1 / 8) ** 2
-    assert both[0].share == pytest.approx(1 - (1 - inflected) * (1 - typo))
+    inflected, typo = FORM_BOOST * (12 / 15) ** 2, TYPO_BOOST * (1 - 1 / 8) ** 2
+    assert both[0].boost == pytest.approx(1 - (1 - inflected) * (1 - typo))
 
 
 def test_other_accents_count_fully_if_the_query_was_typed_without_them() -> None:
-    words = Dictionary(["ca", "cà", "cá", "phê", "dog"])
+    words = TermDictionary(["ca", "cà", "cá", "phê", "dog"])
     assert words.is_accented
-    assert not Dictionary(["cane", "caffè"]).is_accented
-    shares = {form.word: form.share for form in words.forms("ca", is_unaccented=True)}
-    assert shares == {"ca": 1.0, "cà": ACCENT_SHARE, "cá": ACCENT_SHARE}
+    assert not TermDictionary(["cane", "caffè"]).is_accented
+    boosts = {form.word: form.boost for form in find_forms([words], "ca", is_unaccented=True)}
+    assert boosts == {"ca": 1.0, "cà": ACCENT_BOOST, "cá": ACCENT_BOOST}
 
 
 @pytest.mark.parametrize(
@@ -116,21 +117,21 @@ def test_other_accents_count_fully_if_the_query_was_typed_without_them() -> None
     [("молкоо", "молоко"), ("ελαδα", "ελλάδα"), ("한국어을", "한국어는"), ("कितावें", "किताबें"), ("می‌خواهم", "می‌خواهد")],
 )
 def test_words_of_any_script_have_forms(word: str, other: str) -> None:
-    assert [form.word for form in Dictionary([other, "other"]).forms(word)] == [other]
+    assert [form.word for form in find_forms([TermDictionary([other, "other"])], word)] == [other]
 
 
 def test_short_words_and_words_with_digits_have_no_forms_but_other_accents() -> None:
-    words = Dictionary(["a", "e", "der", "dem", "vé", "e0412", "e0413", "12345", "c3po", "résumé2"])
+    words = TermDictionary(["a", "e", "der", "dem", "vé", "e0412", "e0413", "12345", "c3po", "résumé2"])
     for word, expected in {
         "a": ["a"], "b": [], "den": [], "dem": ["dem"], "ve": ["vé"], "e0412": ["e0412"], "e0414": [], "12346": [],
         "c3pq": [], "resume2": ["résumé2"], "": [],
     }.items():  # fmt: skip
-        assert [form.word for form in words.forms(word)] == expected
+        assert [form.word for form in find_forms([words], word)] == expected
 
 
 def test_an_empty_dictionary_has_no_forms() -> None:
-    empty = Dictionary([])
-    assert (len(empty), empty.forms("printer"), empty.forms("")) == (0, [], [])
+    empty = TermDictionary([])
+    assert (len(empty), find_forms([empty], "printer"), find_forms([empty], "")) == (0, [], [])
 
 
 def test_a_word_of_several_dictionaries_is_one_form_with_the_largest_share_and_few_are_kept() -> None:
@@ -151,9 +152,9 @@ def test_folding_twice_is_folding_once_and_leaves_no_accents(text: str) -> None:
 @relaxed
 @given(st.lists(st.text(st.characters(exclude_characters="\n"), max_size=5), max_size=5))
 def test_words_are_folded_together_as_they_are_alone(words: list[str]) -> None:
-    dictionary = Dictionary(words)
+    dictionary = TermDictionary(words)
     assert sorted(dictionary.words) == sorted(words)
-    folded = [dictionary.folded(i) for i in range(len(words))]
+    folded = [fold(word) for word in dictionary.words]
     assert [fold(word) for word in dictionary.words] == folded
     assert all(a <= b for a, b in pairwise(folded))
 

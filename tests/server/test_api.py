@@ -16,10 +16,10 @@ from starlette.testclient import TestClient
 from cr5 import Cr5, Document
 from cr5.index import Index
 from cr5.server.app import create_app
-from cr5.server.handlers import snippet, web_url
+from cr5.server.handlers import beginning, web_url
 from cr5.server.projection import Projection
+from cr5.server.readiness import Readiness
 from cr5.server.reference import render_reference
-from cr5.server.state import Readiness
 
 
 def test_a_search_finds_what_the_index_finds(client: TestClient, index_folder: Path) -> None:
@@ -175,6 +175,7 @@ def test_a_document_is_returned_as_it_was_added(client: TestClient, documents: l
     }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore::cr5.LanguageLeftOut")
 def test_documents_can_be_added_replaced_found_and_deleted(
     start_server: StartServer, documents: list[Document]
 ) -> None:
@@ -286,10 +287,10 @@ def test_the_reference_escapes_text() -> None:
 
 
 def test_a_snippet_is_one_line_and_ends_at_the_end_of_a_word() -> None:
-    assert snippet(" a\n b ") == "a b"
-    assert snippet("word " * 10, 12) == "word word…"
-    assert snippet("x" * 50, 10) == "x" * 10 + "…"
-    assert snippet("a" + " " * 50, 10) == "a…"
+    assert beginning(" a\n b ") == "a b"
+    assert beginning("word " * 10, 12) == "word word…"
+    assert beginning("x" * 50, 10) == "x" * 10 + "…"
+    assert beginning("a" + " " * 50, 10) == "a…"
 
 
 def test_only_http_addresses_become_links() -> None:

@@ -56,6 +56,23 @@ def test_a_write_that_the_system_refuses_loses_nothing_and_the_service_goes_on(
     assert client.get("/documents/aa:accepted").json()["text"] == QUERY
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_what_the_system_refuses_to_a_search_is_not_said_of_the_index_but_named_in_the_log(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    client = start_server()
+
+    def fail(*given: Any, **options: Any) -> None:
+        raise OSError(number, os.strerror(number), "/tmp/spill")
+
+    monkeypatch.setattr(Index, "search", fail)
+    answer = client.get("/search", params={"q": QUERY})
+    message = error_message(answer, 507 if number == errno.ENOSPC else 503)
+    assert "index" not in message
+    assert "document" not in message
+    assert "/tmp/spill" in caplog.text
+
+
 def test_other_errors_are_not_those_of_the_system() -> None:
     assert system_error(ValueError("x")) is None
     assert system_error(OSError("x")) is None
@@ -112,7 +129,7 @@ def test_a_full_disk_is_one_sentence_on_the_command_line(
         arguments = ["index", str(model_folder), str(corpus), "-o", str(target)]
         assert run_command(arguments) == 1
         printed = capsys.readouterr().err
-        assert "no space left on device; free some space, or write to another disk" in " ".join(printed.split())
+        assert "no space left on device; free some space" in " ".join(printed.split())
         assert "Traceback" not in printed
         assert "(os error" not in printed
         assert "[(" not in printed

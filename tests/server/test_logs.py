@@ -55,6 +55,15 @@ def test_every_request_is_a_json_line_with_its_id_and_without_key_or_text(
     assert "secretkey" not in written
 
 
+def test_the_log_says_what_the_operating_system_refused_and_where() -> None:
+    try:
+        raise OSError(errno.ENOSPC, "No space left on device", "/tmp/spill")
+    except OSError as error:
+        record = logging.LogRecord("x", logging.ERROR, "x.py", 1, "problem", (), (OSError, error, error.__traceback__))
+    last = logs.TextFormatter().format(record).splitlines()[-1]
+    assert last.split(": ") == ["  builtins.OSError", "No space left on device", "/tmp/spill"]
+
+
 def test_a_text_log_has_problems_only(capsys: pytest.CaptureFixture[str], start_server: StartServer) -> None:
     client = start_server()
     logs.configure("text")

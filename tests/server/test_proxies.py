@@ -1,13 +1,13 @@
-"""Which client a request behind a proxy comes from, and whose request ids are believed."""
+"""Which client a request behind a proxy comes from, and whose request ids are used."""
 
 import pytest
 from serving import StartServer
 from starlette.testclient import TestClient
 
 from cr5.errors import Cr5Error
-from cr5.server.access import ProxyTrust, client_of, parse_network
+from cr5.server.access import TrustedProxies, client_of, parse_network
 
-TRUST = ProxyTrust(["10.0.0.0/8", "::1", "192.0.2.7"])
+PROXIES = TrustedProxies(["10.0.0.0/8", "::1", "192.0.2.7"])
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_client_is_the_rightmost_address_that_is_no_trusted_proxy(
     address: str, headers: list[tuple[str, str]], client: str
 ) -> None:
     raw = [(name.lower().encode(), value.encode()) for name, value in headers]
-    assert TRUST.client(address, raw) == client
+    assert PROXIES.client(address, raw) == client
 
 
 def test_an_ipv4_client_of_an_ipv6_socket_is_that_client() -> None:

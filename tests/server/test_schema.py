@@ -23,6 +23,7 @@ NOT_MEANT = [positive_data_acceptance]
 REFUSED = {"checks": {"negative_data_rejection": {"expected-statuses": [400, 404, 413, 415, 422]}}}
 
 
+@pytest.mark.filterwarnings("ignore::cr5.Cr5Warning")
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_responses_to_valid_and_invalid_requests_match_the_schema(
     index_folder: Path, tmp_path: Path, mode: GenerationMode

@@ -14,7 +14,7 @@ from properties import up_to
 import cr5.sources
 from cr5 import read
 from cr5.errors import CorpusError
-from cr5.sources.accounting import FORGOTTEN, NO_DOCUMENT, Accounting, UnusableInputError
+from cr5.sources.accounting import NO_DOCUMENT, NOT_READ, Accounting, UnusableInputError
 from cr5.sources.make_corpus import make_corpus
 from cr5.sources.registry import SOURCES
 
@@ -189,7 +189,7 @@ def test_files_and_documents_are_read_or_skipped_for_a_reason(
 
     assert accounting.files_found == sum(len(names) for _, _, names in os.walk(root))
     assert accounting.files_found == accounting.files_read + accounting.skipped_files.total
-    assert FORGOTTEN not in accounting.skipped_files.counts
+    assert NOT_READ not in accounting.skipped_files.counts
     assert accounting.documents_read == accounting.written.total() + accounting.skipped_documents.total
     assert accounting.skipped_documents.total == sum(accounting.skipped_of.values())
     assert accounting.written.total() == len(list(read(output)))
@@ -252,7 +252,7 @@ def test_a_file_that_a_reader_forgets_is_counted_as_not_read() -> None:
         assert accounting.document("1", "en", "one")
     accounting.finish()
     assert (accounting.files_found, accounting.files_read) == (2, 1)
-    assert accounting.skipped_files.examples == {FORGOTTEN: "b.txt"}
+    assert accounting.skipped_files.examples == {NOT_READ: "b.txt"}
 
 
 def test_a_file_that_fails_after_some_documents_was_read_and_its_damage_is_counted() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from properties import up_to
 
 from cr5.corpus.documents import Document
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, Cr5Error
 from cr5.sources.accounting import Accounting
 from cr5.sources.bible import BibleUnit, read_bible
 
@@ -36,7 +36,7 @@ def references(tmp_path: Path) -> Path:
 
 
 def message(files: list[Path], references: Path | None, by: BibleUnit = "chapter") -> str:
-    with pytest.raises(CorpusError) as caught:
+    with pytest.raises(Cr5Error) as caught:
         list(read_bible(files, references=references, by=by))
     return str(caught.value)
 
@@ -166,7 +166,8 @@ def test_an_unreadable_file_is_reported_and_the_others_are_read(tmp_path: Path, 
     broken = tmp_path / "sv.txt"
     broken.write_bytes(b"a\n\xff\n" + b"\n" * 4)
     assert message([missing], references) == f"{missing}: cannot be read, no such file or directory; check the name"
-    assert message([broken], references) == f"{broken}:2: byte 1 is not UTF-8; convert it with iconv"
+    problem = "byte 0xff at position 1 is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8"
+    assert message([broken], references) == f"{broken}:2: {problem}"
     assert message([good], missing) == f"{missing}: cannot be read, no such file or directory; check the name"
     accounting = Accounting("skip")
     found = list(read_bible([missing, cut, broken, good], references=references, accounting=accounting))
@@ -184,7 +185,7 @@ def test_wrong_arguments_are_errors_that_name_them(tmp_path: Path, references: P
         f"{tmp_path}/empty: no verse file in this folder; their names end in .txt or .tsv"
     )
     assert message([tmp_path], references, by="page") == (  # type: ignore[arg-type]
-        "`by='page'` is unknown; choose verse, chapter or book"
+        '`by=\'page\'` must be "verse" or "chapter" or "book"'
     )
 
 

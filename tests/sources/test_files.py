@@ -111,7 +111,8 @@ def test_a_byte_order_mark_gives_the_encoding_of_lines(encoding: str) -> None:
 def test_after_a_line_that_is_not_utf_8_numbers_stay_right() -> None:
     skipped = Skipped()
     assert list(lines(io.BytesIO(b"a\nb\xff\nc\n"), "x.txt", skipped.add)) == ["a", None, "c"]
-    assert skipped.examples == {"invalid UTF-8": "x.txt:2: byte 2 is not UTF-8; convert it with iconv"}
+    problem = "byte 0xff at position 2 is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8"
+    assert skipped.examples == {"invalid UTF-8": f"x.txt:2: {problem}"}
 
 
 def test_after_a_line_that_is_too_long_numbers_stay_right(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,8 @@ def test_every_page_is_a_document_in_the_language_of_its_folder(tmp_path: Path) 
     ("pattern", "path", "place"),
     [
         ("{lang}/{concept}", "pt_BR/a/b.html", ("pt_BR", "a/b")),
+        ("{lang}/{concept}", "EN/a.html", ("EN", "a")),
+        ("{lang}/{concept}", "ITA/b/a.html", ("ITA", "b/a")),
         ("{lang}/{concept}", "sr@latin/a.html", ("sr@latin", "a")),
         ("{lang}/{concept}", "ca-valencia/a.v2.MD", ("ca-valencia", "a.v2")),
         ("{lang}/{concept}", "de_DE.UTF-8/a.md", ("de_DE.UTF-8", "a")),
@@ -91,7 +93,7 @@ def test_a_pattern_finds_language_and_concept_in_a_path(
     assert found(tree(tmp_path, {path: "<p>text"}), pattern) == [place]
 
 
-@pytest.mark.parametrize("name", ["css", "src", "js", "images", "EN", "xx", "en-backup", "jp", "e", "und"])
+@pytest.mark.parametrize("name", ["css", "src", "js", "images", "Images", "SRC", "xx", "en-backup", "jp", "e", "und"])
 def test_a_folder_that_is_not_a_language_is_ignored(tmp_path: Path, name: str) -> None:
     assert found(tree(tmp_path, {f"{name}/a.html": "<p>x", "it/a.html": "<p>y"})) == [("it", "a")]
 
@@ -176,6 +178,36 @@ def test_other_extensions_are_counted_and_read_on_request(tmp_path: Path) -> Non
 def test_compressed_pages_are_read(tmp_path: Path) -> None:
     tree(tmp_path, {"en/a.html.gz": gzip.compress(b"<p>one"), "it/a.html": "<p>uno"})
     assert [(d.lang, d.concept, d.text) for d in read_folder(tmp_path)] == [("en", "a", "one"), ("it", "a", "uno")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason", "words"),
+    [
+        (b"bad\xff.txt", b"testo", "name not UTF-8", r"it/bad\udcff.txt"),
+        (b"a\nb.txt", b"testo", "control character", r"it/a\nb.txt"),
+        (b"nul.txt", b"te\0sto", "NUL character", "it/nul.txt"),
+    ],
+)
+def test_a_page_that_no_corpus_can_hold_is_named_or_skipped(
+    tmp_path: Path, name: bytes, content: bytes, reason: str, words: str
+) -> None:
+    tree(tmp_path, {"it/good.txt": "testo", "en/good.txt": "text"})
+    try:
+        (tmp_path / "it" / os.fsdecode(name)).write_bytes(content)
+    except OSError:
+        pytest.skip("this system has no such names")
+    assert words in message(tmp_path)
+    accounting = Accounting("skip")
+    assert len(list(read_folder(tmp_path, accounting=accounting))) == 2
+    assert accounting.skipped_documents.counts == {reason: 1}
+    assert words in accounting.skipped_documents.first
+
+
+def test_utf_16_pages_are_read_with_and_without_a_mark(tmp_path: Path) -> None:
+    text = "Un testo più lungo,\nin due righe"
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be"):
+        tree(tmp_path, {f"it/{encoding}.txt": text.encode(encoding)})
+    assert [document.text for document in read_folder(tmp_path)] == [text] * 3
 
 
 def test_a_page_without_text_is_skipped_with_its_reason(tmp_path: Path) -> None:
@@ -328,6 +360,8 @@ def test_an_invalid_pattern_is_an_error(tmp_path: Path, pattern: str, text: str)
 
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     assert message(tmp_path / "x") == "ROOT: no such folder; check the spelling"
+    (tmp_path / "x").write_text("a page")
+    assert message(tmp_path / "x") == "ROOT: a file, not a folder; name the folder above it"
 
 
 @given(

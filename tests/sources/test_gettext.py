@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from timing import seconds
 
 from cr5.corpus.documents import Document
+from cr5.sources.accounting import Accounting
 from cr5.sources.catalogue_files import Message, read_mo, read_po
-from cr5.sources.gettext import plain
+from cr5.sources.gettext import GettextUnit, plain, read_gettext
 
 MESSAGES = [
     Message("menu", "_Open %s", "", ("%s ö_ffnen",), ("src/menu.c", "src/bar.c")),
@@ -134,6 +135,17 @@ def test_messages_of_a_source_file_are_joined(tmp_path: Path) -> None:
         Document("app:src/main.c", "en", 'Quit\nsay "hi"'),
         Document("app:src/main.c", "de", 'sag "äh"\nA'),
     ]
+
+
+@pytest.mark.parametrize(("by", "first"), [("reference", "app:src/menu.c"), ("catalogue", "app")])
+def test_untranslated_and_fuzzy_messages_of_joined_ones_are_counted(
+    tmp_path: Path, by: GettextUnit, first: str
+) -> None:
+    path = put(tmp_path, "locale/de/LC_MESSAGES/app.po", GERMAN)
+    accounting = Accounting()
+    list(read_gettext([tmp_path / "locale"], by=by, accounting=accounting))
+    assert accounting.skipped_parts.counts == {"not translated": 2}
+    assert accounting.skipped_parts.first == f"{path}: {first}"
 
 
 def test_messages_of_a_catalogue_are_joined(tmp_path: Path) -> None:

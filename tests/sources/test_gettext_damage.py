@@ -138,7 +138,7 @@ def test_wrong_arguments_are_errors_that_name_them(tmp_path: Path) -> None:
     assert message([]) == "no catalogue given; name .po and .mo files, or their folder"
     assert message([tmp_path]) == f"{tmp_path}: no catalogue in this folder; their names end in .po, .mo or .gmo"
     assert message([tmp_path], "page") == (  # type: ignore[arg-type]
-        "`by='page'` is unknown; choose message, reference or catalogue"
+        '`by=\'page\'` must be "message" or "reference" or "catalogue"'
     )
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from properties import up_to
 
 from cr5.corpus.documents import Document
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, Cr5Error, Cr5Warning
 from cr5.sources import files
 from cr5.sources.accounting import Accounting
 from cr5.sources.moses import read_moses
@@ -24,7 +24,7 @@ EN = "Resumption of the session\nPlease rise.\n\n\nThank you.\n"
 IT = "Ripresa della sessione\nIn piedi, prego.\n\nSolo in italiano\nGrazie.\n"
 
 relaxed = settings(max_examples=up_to(60), deadline=None)
-sentences = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"), max_size=8)
+sentences = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r\ufeff"), max_size=8)
 rows = st.lists(st.tuples(sentences, sentences, sentences), max_size=12)
 
 
@@ -49,7 +49,7 @@ def plain(documents: Iterable[Document]) -> list[tuple[str, str, str]]:
 
 
 def message(*paths: Path, join: int = 1, pivot: str | None = None) -> str:
-    with pytest.raises(CorpusError) as caught:
+    with pytest.raises(Cr5Error) as caught:
         list(read_moses(paths, join=join, pivot=pivot))
     return str(caught.value)
 
@@ -162,6 +162,14 @@ def test_pairs_share_the_concepts_of_equal_lines_in_the_pivot(tmp_path: Path) ->
     ]
 
 
+def test_pairs_that_a_pivot_could_link_are_named(tmp_path: Path) -> None:
+    put(tmp_path / "a", E__en_0it__en="Yes.\n", E__en_0it__it="Sì.\n", E__da_0en__da="Ja.\n", E__da_0en__en="Yes.\n")
+    with pytest.warns(Cr5Warning, match=r"no concept links da-en, en-it; pass `pivot=en`"):
+        assert len(list(read_moses([tmp_path / "a"]))) == 4
+    put(tmp_path / "b", E__en_0it__en="Yes.\n", E__en_0it__it="Sì.\n", F__en_0it__en="No.\n", F__en_0it__it="No.\n")
+    assert len(list(read_moses([tmp_path / "b"]))) == 4
+
+
 def test_the_pivot_may_be_spelled_differently_in_every_pair(tmp_path: Path) -> None:
     put(tmp_path / "a", E__en="No.\n", E__it="No.\n", T__dan="Nej.\n", T__eng="No.\n")
     found = plain(read_moses([tmp_path / "a"], join=1, pivot="eng"))
@@ -236,7 +244,8 @@ def test_files_of_unequal_length_give_nothing_and_both_counts(tmp_path: Path, su
 
 def test_an_unreadable_line_is_reported_and_the_others_keep_their_numbers(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", x__en=b"one\n\x81\nthree\n", x__fr="un\n\ntrois\n")
-    assert message(folder) == f"{folder}/x.en:2: byte 1 is not UTF-8; convert it with iconv"
+    problem = "byte 0x81 at position 1 is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8"
+    assert message(folder) == f"{folder}/x.en:2: {problem}"
     accounting = Accounting("skip")
     found = plain(read_moses([folder], join=1, accounting=accounting))
     assert found == [("x:1", "en", "one"), ("x:1", "fr", "un"), ("x:3", "en", "three"), ("x:3", "fr", "trois")]
@@ -297,7 +306,7 @@ def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
 
 
 def test_joining_less_than_one_line_is_an_error(tmp_path: Path) -> None:
-    assert message(tmp_path, join=0) == "`join=0` is less than 1; join 1 line or more into a document"
+    assert message(tmp_path, join=0) == "`join=0` must be a whole number of at least 1"
 
 
 def test_an_encrypted_zip_is_an_error(tmp_path: Path) -> None:
@@ -339,7 +348,7 @@ def test_any_bytes_give_documents_or_reported_errors(contents: list[bytes], join
         folder = put(Path(name), **{f"x__{lang}": c for lang, c in zip(["da", "en", "it"], contents, strict=False)})
         for document in read_moses([folder], join=join, accounting=accounting):
             assert document.text.strip()
-    assert set(accounting.errors.counts) <= {"unequal files", "invalid UTF-8"}
+    assert set(accounting.errors.counts) <= {"unequal files", "invalid UTF-8", "NUL character", "unreadable file"}
 
 
 @given(st.data())

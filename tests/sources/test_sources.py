@@ -1,4 +1,4 @@
-"""The seam of sources: what every registered reader has in common, and a corpus made from a new one."""
+"""The interface of sources: what every registered reader has in common, and a corpus made from a new one."""
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence

@@ -212,6 +212,35 @@ def test_a_table_without_a_header_is_told_from_one_with_other_names(tmp_path: Pa
     assert found.endswith("…; the first line does not seem to be a header; write one that names the columns")
 
 
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("concept^lang^text", "only concept^lang^text; separate the columns by commas, semicolons, tabs or bars"),
+        (" concept, lang,text", "no column 'concept' or 'lang', only ' concept', ' lang', text; names must be written"),
+        ("Concept,lang,text", "no column 'concept', only Concept, lang, text; names must be written alike"),
+        ("about,lang,text", "no column 'concept', only about, lang, text; name the column that"),
+    ],
+)
+def test_a_header_that_is_nearly_right_is_said_to_be_so(tmp_path: Path, header: str, told: str) -> None:
+    (tmp_path / "x.csv").write_text(f"{header}\nQ1,en,a dog\n")
+    assert told in message(tmp_path / "x.csv")
+
+
+def test_a_wide_table_without_concepts_says_how_to_name_their_column(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id,english\nQ1,a dog\n")
+    with pytest.warns(ColumnsNotKept, match=r"id; .*`field_column`; .*with `concept_column`"):
+        list(read_table([tmp_path / "x.csv"], wide={"en": "english"}))
+    with pytest.warns(ColumnsNotKept, match=r"english; .*`field_column`$"):
+        list(read_table([tmp_path / "x.csv"], concept_column="id", wide={"en": "id"}))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_not_a_number_is_no_field(tmp_path: Path, suffix: str) -> None:
+    row = {"concept": "Q1", "lang": "en", "text": "a dog", "year": math.nan}
+    path = written(tmp_path / f"x.{suffix}", [row], list(row))
+    assert [d.fields for d in read_table([path], field_column="year")] == [{}]
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_delimiter_is_the_one_that_divides_the_header(tmp_path: Path, delimiter: str) -> None:
     path = tmp_path / "x.csv"

@@ -16,7 +16,7 @@ from properties import up_to
 from timing import seconds
 
 from cr5.corpus.documents import Document
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, Cr5Error
 from cr5.sources import tmx
 from cr5.sources.accounting import Accounting
 from cr5.sources.tmx import read_tmx
@@ -82,7 +82,7 @@ def plain(documents: Iterable[Document]) -> list[tuple[str, str, str]]:
 
 
 def message(*paths: Path, join: int = 1) -> str:
-    with pytest.raises(CorpusError) as caught:
+    with pytest.raises(Cr5Error) as caught:
         list(read_tmx(paths, join=join))
     return str(caught.value)
 
@@ -281,7 +281,7 @@ def test_paths_without_a_tmx_file_are_an_error(tmp_path: Path) -> None:
     assert message(tmp_path / "a") == f"no TMX file in {tmp_path}/a; its name must end in .tmx"
     assert message() == "no TMX file in an empty list; its name must end in .tmx"
     assert message(tmp_path / "b.tmx") == f"{tmp_path}/b.tmx: no such file or folder; check the spelling"
-    assert message(tmp_path, join=0) == "`join=0` is less than 1; join 1 unit or more into a document"
+    assert message(tmp_path, join=0) == "`join=0` must be a whole number of at least 1"
 
 
 def test_the_same_memory_twice_is_an_error(tmp_path: Path) -> None:

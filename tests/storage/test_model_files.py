@@ -58,25 +58,25 @@ def test_a_model_of_format_1_opens(tmp_path: Path) -> None:
     assert_same(tmp_path / "model", (header, languages))
 
 
-@pytest.mark.parametrize(("bits", "kind", "units"), [(16, "float16", 1), (8, "int8", 7)])
-def test_quantised_languages_open_as_they_were_saved(tmp_path: Path, bits: int, kind: str, units: int) -> None:
+@pytest.mark.parametrize(("bits", "kind", "scales"), [(16, "float16", 1), (8, "int8", 7)])
+def test_quantised_languages_open_as_they_were_saved(tmp_path: Path, bits: int, kind: str, scales: int) -> None:
     small, exact = with_ngrams(1).quantised(bits), language(2)
     save(tmp_path / "model", {}, {"de": small, "it": exact})
     assert json.loads((tmp_path / "model" / "model.json").read_text())["format"] == 3
     assert_same(tmp_path / "model", ({}, {"de": small, "it": exact}))
     found = open_model(tmp_path / "model").language("de")
-    assert found.unit is not None
-    assert small.unit is not None
-    np.testing.assert_array_equal(found.unit, small.unit)
-    assert (str(found.map.dtype), found.unit.shape, open_model(tmp_path / "model").language("it").unit) == (
+    assert found.scale is not None
+    assert small.scale is not None
+    np.testing.assert_array_equal(found.scale, small.scale)
+    assert (str(found.map.dtype), found.scale.shape, open_model(tmp_path / "model").language("it").scale) == (
         kind,
-        (units,),
+        (scales,),
         None,
     )
     assert {lang: size.bits for lang, size in open_model(tmp_path / "model").sizes().items()} == {"de": bits, "it": 32}
 
 
-def test_a_quantised_language_whose_units_are_missing_is_refused(tmp_path: Path) -> None:
+def test_a_quantised_language_whose_scales_are_missing_is_refused(tmp_path: Path) -> None:
     save(tmp_path / "model", {}, {"de": language(1).quantised(8)})
     tensors = load_file(file_of(tmp_path / "model", "de", "tensors"))
     save_file({name: array for name, array in tensors.items() if name != "unit"}, tmp_path / "other")

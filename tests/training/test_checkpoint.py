@@ -129,6 +129,16 @@ def test_other_documents_or_settings_are_refused() -> None:
     assert Path("fit.checkpoint").exists()
 
 
+def test_the_settings_that_differ_are_named() -> None:
+    def kept_with(fingerprint: str, **settings: object) -> Checkpoint:
+        return Checkpoint(Path("fit.checkpoint"), fingerprint, settings=settings, last_save=1000.0)
+
+    kept_with("abc", seed=0, tol=0.1, weighting={"tf": "raw", "idf": "plain"}).save(basis, {}, force=True)
+    changed = kept_with("xyz", seed=3, tol=0.1, weighting={"tf": "raw", "idf": "smooth"})
+    assert "or settings (`idf` was plain and is smooth, `seed` was 0 and is 3); delete it" in message(changed)
+    assert "or settings; delete it" in message(kept_with("xyz", seed=0, tol=0.1, weighting={"tf": "raw"}))
+
+
 @pytest.mark.parametrize("content", [b"", b"\0" * 8, b"not a checkpoint", b"\xff" * 100])
 def test_a_file_of_something_else_is_refused(content: bytes) -> None:
     Path("fit.checkpoint").write_bytes(content)

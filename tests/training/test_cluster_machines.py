@@ -189,7 +189,7 @@ def test_the_command_says_that_links_are_cut_and_goes_on_from_its_checkpoint(
     assert run([*command, "-o", str(tmp_path / "expected")]) == 0
     expected = json.loads(capsys.readouterr().out)["report"]
 
-    monkeypatch.setattr(cr5.training.pipeline, "Checkpoint", lambda path, digest, _: Checkpoint(path, digest, 0.0))
+    monkeypatch.setattr(cr5.training.pipeline, "Checkpoint", lambda path, digest, *_: Checkpoint(path, digest, 0.0))
     checkpoint = tmp_path / "model.checkpoint"
     addresses = [CLIENT] if side == "client" else machines.workers
     cut_in_step(monkeypatch, lambda: machines.cut(*addresses), lambda _: checkpoint.exists() and not machines.were_cut)

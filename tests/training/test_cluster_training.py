@@ -141,7 +141,7 @@ def test_standard_input_is_not_for_workers(engine: DaskEngine) -> None:
 def test_a_cluster_that_is_lost_leaves_a_checkpoint_that_any_engine_goes_on_from(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cr5.training.pipeline, "Checkpoint", lambda path, digest, _: Checkpoint(path, digest, 0.0))
+    monkeypatch.setattr(cr5.training.pipeline, "Checkpoint", lambda path, digest, *_: Checkpoint(path, digest, 0.0))
     checkpoint = tmp_path / "checkpoint"
     settings = madeup.SETTINGS | {"tol": 1e-3}
 

@@ -11,6 +11,7 @@ import pytest
 from cr5.corpus.documents import Batch, Document
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read_batches
+from cr5.corpus.skipped import Skipped
 from cr5.corpus.writing import write
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounts, count_words
@@ -126,7 +127,7 @@ def test_an_engine_is_given_weighted_rows_and_renumbered_concepts_of_every_langu
     weighting = Weighting(idf=idf, min_documents=0)
     number = np.array([7, 0, 3, 1])
     features = corpus.fit_vocabularies(weighting)
-    corpus.load_into(engine, features, number)
+    corpus.load_into(engine, features, number, subword_matrices(features))
     assert engine.langs == list(features) == ["en", "it", "zh"]
     blocks, concepts = engine.fetch_documents(np.ones(8, bool))
     for lang, documents in corpus.languages.items():
@@ -138,13 +139,12 @@ def test_an_engine_is_given_weighted_rows_and_renumbered_concepts_of_every_langu
         assert [named[i] for i in concepts[lang].tolist()] == [d.concept for d in DOCUMENTS if d.lang == lang]
 
 
-@pytest.mark.parametrize("given", [True, False])
-def test_an_engine_is_given_the_n_grams_of_every_language_that_has_any(given: bool) -> None:
+def test_an_engine_is_given_the_n_grams_of_every_language_that_has_any() -> None:
     corpus, engine = collected(DOCUMENTS), CpuEngine()
     features = corpus.fit_vocabularies(Weighting(min_documents=1, subwords=True))
     features["zh"] = replace(features["zh"], subwords=None)
     matrices = subword_matrices(features)
-    corpus.load_into(engine, features, np.arange(4), matrices if given else None)
+    corpus.load_into(engine, features, np.arange(4), matrices)
     sizes = [(0, 0) if M is None else (M.shape[1], M.nnz) for M in matrices.values()]
     assert sizes[0] > (0, 0) == sizes[2]
     assert [(block.subwords, block.subword_nonzeros) for block in engine.block_info()] == sizes
@@ -204,3 +204,16 @@ def test_batches_are_read_one_at_a_time() -> None:
     seen: list[int] = []
     count_corpus(watched(), Tokeniser(), progress=lambda _: seen.append(len(given)))
     assert seen == list(range(1, 9))
+
+
+def test_languages_whose_codes_no_file_can_have_are_named_or_left_out_and_counted() -> None:
+    documents = [Document("Q1", "en", "a"), *[Document(f"Q{i}", "Danish (Denmark)", "b") for i in (1, 2)]]
+    corpus = collected([*documents, Document("Q1", "it", "c")])
+    with pytest.raises(CorpusError) as caught:
+        corpus.with_usable_codes("raise", None)
+    assert str(caught.value).startswith("document 2: language 'Danish (Denmark)' cannot name a file of a model (2 doc")
+    skipped = Skipped()
+    kept = corpus.with_usable_codes("skip", skipped)
+    assert list(kept.languages) == ["en", "it"]
+    assert skipped.counts == {"unusable language code": 2}
+    assert kept.with_usable_codes("raise", None) is kept

@@ -192,7 +192,7 @@ def test_products_lead_from_partition_to_partition_as_on_one_machine(
             engine.multiply_transposed("U", "W")
             engine.column_sums("D", 2)
             of_words = [array for name in ("F", "W", "D") for array in engine.words.get(name)]
-            engine.inverse_spread("D", "D", 1.0)
+            engine.inverse_diagonal("D", "D", 1.0)
             found.append([*together, *of_words, *engine.words.get("D"), np.vstack(engine.concepts.get("V"))])
             with pytest.raises(KeyError):
                 engine.documents.get("U")

@@ -79,7 +79,7 @@ def test_a_whole_fit_gives_the_same_result_on_every_engine(engine: Engine, dtype
 @pytest.mark.parametrize("has_subwords", [False, True])
 def test_a_budget_does_not_change_a_bit_of_a_fit(budget: int, dtype: type, has_subwords: bool) -> None:
     given, plain, scarce = many(dtype), CpuEngine(), CpuEngine(memory=2 * SCRATCH_BYTES)
-    scarce.memory = scarce.scratch.budget_bytes = budget  # small: several panels of columns, and many of rows
+    scarce.memory = scarce.scratch.budget_bytes = budget  # small: several panels, and many chunks
     subwords = random_subwords(given.blocks) if has_subwords else None
     put(plain, given, subwords)
     put(scarce, given, subwords)
@@ -88,8 +88,8 @@ def test_a_budget_does_not_change_a_bit_of_a_fit(budget: int, dtype: type, has_s
 
 
 @pytest.mark.parametrize("rows", [1, 7, 1000])
-def test_a_panel_of_any_height_gives_the_same_rows(rows: int) -> None:
-    given, scarce = languages(), CpuEngine(memory=2 * SCRATCH_BYTES, panel_rows=rows)
+def test_a_chunk_of_any_height_gives_the_same_rows(rows: int) -> None:
+    given, scarce = languages(), CpuEngine(memory=2 * SCRATCH_BYTES, chunk_rows=rows)
     put(scarce, given)
     V = dense(words_of(given), 5)
     set_words(scarce, "V", V)
@@ -97,6 +97,10 @@ def test_a_panel_of_any_height_gives_the_same_rows(rows: int) -> None:
     assert_close(get_documents(scarce, "V"), {k: X @ V[k] for k, X in given.blocks.items()}, np.float64)
     found = scarce.documents.map(lambda rows: rows["V"].sum(axis=0))
     np.testing.assert_allclose(found, [(X @ V[k]).sum(axis=0) for k, X in given.blocks.items()], atol=1e-12)
+
+
+def test_the_earlier_name_of_the_height_of_a_chunk_is_accepted() -> None:
+    assert CpuEngine(panel_rows=7).chunk_rows == CpuEngine(chunk_rows=7).chunk_rows == 7
 
 
 @pytest.mark.parametrize("memory", [0, 1, 2 * SCRATCH_BYTES - 1])
@@ -187,7 +191,7 @@ VERBS: dict[str, Callable[[Engine], object]] = {
     "spread": lambda engine: engine.broadcast_concepts("V", "U"),
     "column_sums": lambda engine: engine.column_sums("sums", 2),
     "fold": lambda engine: engine.fold("V", "F"),
-    "inverse_spread": lambda engine: engine.inverse_spread("spread", "sums", 1.0),
+    "inverse_diagonal": lambda engine: engine.inverse_diagonal("spread", "sums", 1.0),
     "part": lambda engine: engine.subset(np.arange(50_000) % 2 == 0),
 }
 

@@ -1,6 +1,7 @@
 """The engines: what is put in, products, and parts, compared with dense arithmetic."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,6 @@ from scipy.sparse import csr_array
 from cr5._typing import Array
 from cr5.training.engines import BlockInfo, Engine
 
-"""What the suite runs on: a further engine is a further line."""
 CONCEPTS = 34  # those of ``languages``, of which 30 to 32 occur nowhere
 
 
@@ -179,12 +179,12 @@ def test_a_folded_array_does_not_change_with_its_source(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_inverse_spread_sums_over_a_word_and_its_subwords(engine: Engine, dtype: type) -> None:
+def test_inverse_diagonal_sums_over_a_word_and_its_subwords(engine: Engine, dtype: type) -> None:
     given = languages(dtype)
     subwords = subwords_of(given)
     put(engine, given, subwords)
     engine.column_sums("spread", 2)
-    engine.inverse_spread("spread", "sums", 0.5)
+    engine.inverse_diagonal("spread", "sums", 0.5)
     expected = {}
     for lang, spread in get_words(engine, "spread").items():
         M = subwords[lang].toarray().astype(float) if lang in subwords else np.zeros((len(spread), 0))
@@ -248,7 +248,7 @@ def test_a_product_replaces_an_array_of_the_same_name(engine: Engine) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_products_of_more_rows_than_one_panel_equal_those_of_scipy(engine: Engine, dtype: type) -> None:
+def test_products_of_more_rows_than_one_chunk_equal_those_of_scipy(engine: Engine, dtype: type) -> None:
     given = many(dtype)
     put(engine, given)
     V = dense(words_of(given), 40, dtype)
@@ -339,3 +339,19 @@ def test_a_subset_of_a_subset_has_the_documents_of_both_selections(engine: Engin
     one, other = np.arange(CONCEPTS) % 3 != 0, np.arange(CONCEPTS) % 2 != 0
     _, found = engine.subset(one).subset(other).fetch_documents(np.ones(CONCEPTS, bool))
     assert_same(found, {lang: ids[(one & other)[ids]] for lang, ids in given.concepts.items()})
+
+
+def test_a_subset_of_a_subclass_has_its_methods_and_attributes(engine: Engine) -> None:
+    def multiply(self: Engine, source: str, target: str) -> None:
+        super(subclass, self).multiply(source, target)
+        self.products.append(target)  # type: ignore[attr-defined]
+
+    subclass: Any = type("Counting", (type(engine),), {"multiply": multiply})
+    engine.__class__, engine.products = subclass, []  # type: ignore[attr-defined]
+    given = languages()
+    put(engine, given)
+    part = engine.subset(np.arange(CONCEPTS) % 3 != 0)
+    set_words(engine, "V", dense(words_of(given), 4))
+    part.multiply("V", "G")
+    assert engine.products == ["G"]  # type: ignore[attr-defined]
+    assert names(part.documents) == ["G"]

@@ -157,7 +157,7 @@ def everything(engine: Engine, width: int) -> list[Array]:
     engine.multiply_transposed("U", "W")
     engine.column_sums("sum", 1)
     engine.column_sums("squares", 2)
-    engine.inverse_spread("squares", "spread", 1.0)
+    engine.inverse_diagonal("squares", "spread", 1.0)
     return found + [array for name in ("F", "W", "sum", "squares", "spread") for array in engine.words.get(name)]
 
 
@@ -263,8 +263,8 @@ def _scale(rows: Any, each: Any, factor: Any, name: str) -> Any:
     return rows["new"].sum(axis=0)
 
 
-@pytest.mark.parametrize("panel", [7, 1000])
-def test_map_sends_arrays_stores_assigned_ones_and_adds_up_results(cupy: Any, panel: int) -> None:
+@pytest.mark.parametrize("chunk", [7, 1000])
+def test_map_sends_arrays_stores_assigned_ones_and_adds_up_results(cupy: Any, chunk: int) -> None:
     sent: list[Any] = []
 
     def send(array: Any, **options: Any) -> Any:
@@ -272,7 +272,7 @@ def test_map_sends_arrays_stores_assigned_ones_and_adds_up_results(cupy: Any, pa
         return np.asarray(array, **options)
 
     cupy.asarray = send
-    engine = filled(GpuEngine(sizes=replace(SMALL, panel_rows=panel)))
+    engine = filled(GpuEngine(sizes=replace(SMALL, chunk_rows=chunk)))
     V = dense(30, 4)
     engine.concepts.set("V", [V])
     sent.clear()

@@ -25,10 +25,10 @@ SHAPES = {
 }
 NEVER = 10**12
 WAYS = {
-    "one thread": Tuning(one_thread=NEVER),
-    "rows": Tuning(one_thread=0, reuse=NEVER),
-    "panels": Tuning(one_thread=0, reuse=0),
-    "panels one by one": Tuning(one_thread=0, reuse=0, panel_bytes=0),
+    "one thread": Tuning(min_parallel_products=NEVER),
+    "rows": Tuning(min_parallel_products=0, reuse=NEVER),
+    "panels": Tuning(min_parallel_products=0, reuse=0),
+    "panels one by one": Tuning(min_parallel_products=0, reuse=0, panel_bytes=0),
 }
 KINDS: list[tuple[Any, Any]] = [(np.float32, np.int32), (np.float32, np.int64), (np.float64, np.int32)]
 

@@ -110,7 +110,7 @@ def test_short_and_long_texts_train_by_default(documents: list[Document]) -> Non
 
 def test_a_corpus_whose_concepts_do_not_match_is_refused_with_one_of_each_language(documents: list[Document]) -> None:
     renamed = [replace(d, concept=f"{d.lang}/{d.concept}") for d in documents[:90]]
-    assert_refused(counted(renamed), "probably have different names (aa: aa/Q", "; bb: bb/Q", ridge=0.3)
+    assert_refused(counted(renamed), "probably have different names (aa: 'aa/Q", "; bb: 'bb/Q", ridge=0.3)
 
 
 # Ranks
@@ -156,7 +156,21 @@ def test_the_default_rank_is_lowered_for_a_small_corpus_with_a_warning(
     assert model.report["notes"] == [*few_concepts_notes(50), lowered]
     model.save(tmp_path / "model")
     loaded = Cr5.load(tmp_path / "model")
-    assert (loaded.rank, loaded.settings.rank) == (expected, expected)
+    assert (loaded.rank, loaded.settings) == (expected, model.settings)
+    assert loaded.get_params()["rank"] is None
+
+
+def test_a_rank_beyond_what_the_documents_span_is_lowered_by_default_and_refused_if_given() -> None:
+    rng = np.random.default_rng(0)
+    # Translations word by word: each language repeats the other.
+    drawn = [rng.integers(0, 20, 40).tolist() for _ in range(400)]
+    documents = [
+        Document(str(i), lang, madeup.text(lang, words)) for i, words in enumerate(drawn) for lang in ("aa", "bb")
+    ]
+    with pytest.warns(RankLowered, match="the rank is 20 instead of 300"):
+        assert Cr5(ridge=1.0).fit(documents).rank == 20
+    with pytest.raises(Cr5Error, match=r"`rank=40` is more than the 20 dimensions .* use `rank<=20`"):
+        Cr5(rank=40, ridge=1.0).fit(documents)
 
 
 def test_the_default_rank_stays_where_the_corpus_allows_it() -> None:
@@ -246,7 +260,7 @@ def test_maps_in_the_metric_of_the_signal_scale_the_dense_eigenvectors(
 
 def _all_rows(language: LanguageMap) -> Any:
     own = language.subwords
-    parts = [language.map, own.map.astype(float) * own.unit] if own else [language.map]
+    parts = [language.map, own.map.astype(float) * own.scale] if own else [language.map]
     return np.vstack(parts).astype(float)
 
 
@@ -434,3 +448,14 @@ def test_a_fingerprint_knows_the_data_in_any_order() -> None:
 
 
 """Writes a checkpoint after every step; the ridges take several steps to fit."""
+
+
+@pytest.mark.filterwarnings("ignore::cr5.errors.RepeatedDocuments")
+def test_swapped_columns_and_equal_texts_are_recognised(documents: list[Document]) -> None:
+    swapped = [Document(d.lang, d.concept, d.text) for d in documents if d.concept < "Q010"]
+    assert_refused(counted(swapped), "there are 10 languages and 3 concepts: check that lang and concept", rank=5)
+    facts = "`rank=5` is too large", "there are 10 languages and 3 concepts"
+    assert_refused(counted(swapped), *facts, rank=5, min_documents=0)
+    equal = [replace(d, text="kaka lolo mimi nana popo") for d in documents]
+    with pytest.raises(Cr5Error, match=r"more than the 0 dimensions .*; all documents have the same words"):
+        train(counted(equal), chosen(min_documents=0, rank=5))

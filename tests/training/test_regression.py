@@ -1,38 +1,22 @@
 """The regression onto concept targets: against dense algebra, on every engine, and against the solver's own maps."""
 
-import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from gpu_stand_in import SMALL, stand_in
 from oracle import dense_regression
 from problems import problem, random_subwords
 
 from cr5._typing import Array
 from cr5.settings import make_settings
 from cr5.training.engines import Engine
-from cr5.training.engines.cpu import SCRATCH_BYTES, CpuEngine
-from cr5.training.engines.gpu import GpuEngine
+from cr5.training.engines.cpu import CpuEngine
 from cr5.training.pipeline import concept_targets, max_documents_per_concept, metric_scale
 from cr5.training.regression import regress, set_targets
 from cr5.training.solver import Fit, reduced_rank_ridge
 
 CONCEPTS, RANK, RIDGE = 30, 4, 0.5
-ENGINES: dict[str, Callable[[], Engine]] = {
-    "memory": CpuEngine,
-    "disk": partial(CpuEngine, memory=2 * SCRATCH_BYTES),
-    "gpu": partial(GpuEngine, sizes=SMALL),
-}
-
-
-@pytest.fixture(params=list(ENGINES))
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """Every engine of one machine, that of a GPU over NumPy."""
-    monkeypatch.setitem(sys.modules, "cupy", stand_in())
-    return ENGINES[request.param]()
 
 
 @pytest.fixture(scope="module")

@@ -119,7 +119,7 @@ def test_a_path_leaves_nothing_but_its_last_basis_in_the_partitions() -> None:
     given = signal(60, 30)
     engine = filled(given)
     select_ridge(engine, given.concepts, embed, rank=4)
-    assert [sorted(store) for store in engine.words.arrays] == [["D", "Z", "mean"]] * 2
+    assert [sorted(store) for store in engine.words.arrays] == [["Z", "diagonal", "mean"]] * 2
     assert engine.documents.arrays == [{}, {}]
 
 

@@ -178,6 +178,17 @@ def test_every_pair_of_languages_has_the_same_weight() -> None:
     assert together.precision < 0.5
 
 
+def test_scores_of_several_versions_of_the_documents_are_their_mean_and_still_add_up() -> None:
+    X, concepts = unit_rows(50, 8), each(50, "a", "b")
+    versions = [score({"a": X, "b": unit_rows(50, 8, seed=seed)}, concepts) for seed in (1, 2, 3)]
+    mean = ridge._mean(versions)
+    for name in ("log_likelihood", "precision", "reciprocal_rank"):
+        assert getattr(mean, name) == pytest.approx(np.mean([getattr(each, name) for each in versions]))
+    assert mean.by_concept.sum() == pytest.approx(mean.log_likelihood)
+    assert mean.ranks_by_concept.sum() == pytest.approx(mean.reciprocal_rank)
+    assert mean.queries == versions[0].queries
+
+
 def test_of_many_pairs_of_languages_a_fixed_number_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ridge, "MAX_PAIRS", 4)
     vectors = {lang: unit_rows(20, 8, seed=i) for i, lang in enumerate("abcdef")}

@@ -1,5 +1,7 @@
 """Every document that is read is used or left out for one reason, and the count of each is right."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
-from cr5.errors import FewDocuments, RepeatedDocuments, SeveralCodes
+from cr5.errors import FewDocuments, LanguageLeftOut, RepeatedDocuments, SeveralCodes
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.training.counted_corpus import CountedCorpus, count_corpus
@@ -23,6 +25,7 @@ from cr5.training.selection import (
     Selection,
     Usage,
     explain_reason,
+    few_concepts,
     select_documents,
 )
 
@@ -123,12 +126,18 @@ def test_documents_that_repeat_others_are_warned_of(again: str, concept: str) ->
     ("codes", "are_one"),
     [
         (["en", "en-US"], True),
+        (["pt", "pt-BR"], True),
         (["zh-Hant", "zh-TW"], True),
         (["pt-BR", "pt-PT"], False),
         (["zh", "zh-TW"], False),
         (["sr", "sr-Latn"], False),
         (["en", "en-simple"], False),
-        (["no", "nb"], False),
+        (["nb", "no"], True),
+        (["nb-NO", "no"], True),
+        (["nb", "nn"], False),
+        (["English", "en"], True),
+        (["Dansk", "en"], False),
+        (["English", "en", "en-US"], True),
     ],
 )
 def test_two_codes_of_one_language_are_warned_of(codes: list[str], are_one: bool) -> None:
@@ -168,3 +177,16 @@ def test_read_is_used_plus_left_out(documents: list[Document], least: int, most:
         for lang, d in here.items():
             X = selection.vocabularies[lang].transform(d.local_counts)
             assert (np.diff(X.indptr) > 0).all()
+
+
+def test_a_language_whose_concepts_have_other_names_is_left_out_with_examples(documents: list[Document]) -> None:
+    renamed = [replace(d, concept=f"{d.concept} ") if d.lang == "cc" else d for d in documents]
+    [warning] = [each for each in select_documents(counted(renamed), Weighting()).warnings(Weighting())
+                 if isinstance(each, LanguageLeftOut)]  # fmt: skip
+    assert str(warning).endswith("have different names (cc: 'Q000 '; aa: 'Q000'; bb: 'Q000')")
+
+
+def test_few_concepts_are_warned_of_with_what_helps_until_there_are_more() -> None:
+    [warning] = few_concepts(150)
+    assert "`min_documents=2`" in str(warning)
+    assert "all views (Cr5.similarity)" in str(warning)

@@ -18,8 +18,8 @@ from cr5._typing import Array, Intercept, Ints, Sparse
 from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
-from cr5.training import solver
-from cr5.training.counted_corpus import count_corpus
+from cr5.training import lobpcg, solver
+from cr5.training.counted_corpus import count_corpus, subword_matrices
 from cr5.training.engines import BlockInfo
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.solver import Fit, reduced_rank_ridge
@@ -104,6 +104,66 @@ def test_the_residual_is_that_of_the_pencil_with_subwords_in_the_jacobi_precondi
     assert fit.residual == pytest.approx(expected, rel=0.3)  # the diagonal of B is as if words occurred independently
 
 
+def exact_residual(fit: Fit, blocks: Mapping[str, Sparse], labels: Mapping[str, Ints], ridge: float) -> float:
+    """|A Z - B Z Theta| in the norm of the Jacobi preconditioner, relative to Theta, with dense matrices."""
+    X = block_diag(*(X.toarray() - X.toarray().mean(axis=0) for X in blocks.values()))
+    Y = np.eye(1 + max(ids.max() for ids in labels.values()))[np.concatenate(list(labels.values()))]
+    A, B = X.T @ Y @ Y.T @ X, X.T @ X + ridge * np.eye(X.shape[1])
+    Z = stacked(fit).astype(float) @ fit.eigenvectors
+    R = A @ Z - B @ Z * fit.eigenvalues
+    return float(np.sqrt((R**2 / np.diag(B)[:, None]).sum() / (fit.eigenvalues**2).sum()))
+
+
+@pytest.mark.parametrize("tol", [0.1, 0.05, 1e-3])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_estimated_residual_of_a_last_step_is_hardly_above_the_exact_one(
+    tol: float, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimates: list[float] = []
+    estimate = lobpcg.Lobpcg.estimate_residual
+
+    def record(self: lobpcg.Lobpcg, theta: Array, rank: int) -> float:
+        estimates.append(estimate(self, theta, rank))
+        return estimates[-1]
+
+    monkeypatch.setattr(lobpcg.Lobpcg, "estimate_residual", record)
+    blocks, labels = problem(2, 300, 400, 250, seed=seed)
+    rank = 2 * lobpcg.PROBES
+    fit = reduced_rank_ridge(blocks, labels, rank=rank, ridge=1.0, tol=tol)
+    assert fit.converged
+    assert fit.residual == estimates[-1]
+    exact = exact_residual(fit, blocks, labels, 1.0)
+    assert 0.97 * exact < fit.residual < 1.15 * exact
+    assert fit.residual <= tol
+
+
+@pytest.mark.parametrize("has_subwords", [False, True])
+def test_what_a_last_step_leaves_out_is_computed_when_a_fit_goes_on(has_subwords: bool) -> None:
+    """From a checkpoint and from what the engine holds; eigenvalues and sums are those of the maps."""
+    blocks, labels = problem(3, 200, 300, 150)
+    subwords = random_subwords(blocks) if has_subwords else {}
+    options: dict[str, Any] = {"rank": 2 * lobpcg.PROBES, "ridge": 1.0, "concept_sums": True}
+    saved: list[tuple[dict[str, Array], solver.Position]] = []
+
+    def save(fetch: Callable[[], dict[str, Array]], position: solver.Position, is_stopped: bool) -> None:
+        saved.append((fetch(), position))
+
+    engine = filled(blocks, labels, subwords)
+    first = solver.solve(engine, save_checkpoint=save, **options)
+    start, position = saved[-1]
+    continued = reduced_rank_ridge(blocks, labels, subwords, start=start, position=position, **options)
+    assert (first.converged, continued.converged, continued.steps) == (True, True, first.steps)
+    np.testing.assert_allclose(continued.eigenvalues, first.eigenvalues, rtol=1e-6)
+    again = solver.solve(engine, start="engine", **options)
+    assert (again.converged, again.steps) == (True, 0)
+    np.testing.assert_allclose(again.eigenvalues, first.eigenvalues, rtol=1e-6)
+    assert first.concept_sums is not None
+    sums = np.zeros_like(first.concept_sums)
+    for lang, X in blocks.items():
+        np.add.at(sums, labels[lang], (X.toarray() - X.toarray().mean(axis=0)) @ first.folded_maps[lang])
+    np.testing.assert_allclose(first.concept_sums, sums, atol=1e-5)
+
+
 @pytest.mark.parametrize("subwords", [None, "no columns"])
 def test_without_subwords_nothing_changes(subwords: str | None) -> None:
     blocks, labels = problem(2)
@@ -156,7 +216,7 @@ def test_single_precision_never_reports_more_energy_than_there_is(seed: int) -> 
         assert fit.energy >= exact.sum() * (0.8 if tol > 0.1 else 0.99)
 
 
-@pytest.mark.parametrize("steps", [1, solver.UPDATES_TRUSTED, solver.UPDATES_TRUSTED + 1])
+@pytest.mark.parametrize("steps", [1, lobpcg.MAX_TRUSTED_UPDATES, lobpcg.MAX_TRUSTED_UPDATES + 1])
 @pytest.mark.parametrize("has_subwords", [False, True])
 def test_eigenvalues_and_sums_are_those_of_the_returned_maps(steps: int, has_subwords: bool) -> None:
     blocks, labels = problem(3, 120, 150, 90, dtype=np.float32)
@@ -325,7 +385,8 @@ def encyclopedia() -> CpuEngine:
     """The built-in corpus, weighed as the demo weighs it: 400 concepts in four languages, 15,000 words."""
     picked, engine = settings.make_settings(**demo.SETTINGS), CpuEngine()
     corpus = count_corpus(in_batches(demo.encyclopedia()), picked.tokeniser)
-    corpus.load_into(engine, corpus.fit_vocabularies(picked.weighting), np.arange(len(corpus.concepts)))
+    vocabularies = corpus.fit_vocabularies(picked.weighting)
+    corpus.load_into(engine, vocabularies, np.arange(len(corpus.concepts)), subword_matrices(vocabularies))
     return engine
 
 

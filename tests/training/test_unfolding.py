@@ -5,7 +5,7 @@ from problems import problem, random_subwords
 
 from cr5.training import unfolding
 from cr5.training.engines.cpu import CpuEngine
-from cr5.training.solver import Problem, fetch_Z
+from cr5.training.operators import Operators, fetch_Z
 
 
 def test_folding_what_was_unfolded_gives_the_same_rows() -> None:
@@ -13,7 +13,7 @@ def test_folding_what_was_unfolded_gives_the_same_rows() -> None:
     engine, subwords = CpuEngine(), random_subwords(blocks)
     for lang, X in blocks.items():
         engine.put(lang, X, concepts[lang], subwords.get(lang))
-    Problem(engine, 1.0, "language")  # computes the preconditioner
+    Operators(engine, 1.0, "language")  # computes the preconditioner
     random = np.random.default_rng(0)
     folded = {lang: random.standard_normal((X.shape[1], 3)) for lang, X in blocks.items()}
     errors = []

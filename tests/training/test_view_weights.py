@@ -85,7 +85,7 @@ def test_documents_are_ranked_as_the_evaluation_ranks_them() -> None:
         for a in LANGS:
             for b in LANGS:
                 if a != b:
-                    rows = scorer.rows(counts[a], a, counts[b], b)
+                    rows = scorer.weighted_views(counts[a], a, counts[b], b)
                     found.append(1 / retrieve_views(rows, numbers, numbers)["csls"].ranks)
         np.testing.assert_allclose(by_concept[:, i], np.mean(found, axis=0) / CONCEPTS, rtol=1e-6)
 

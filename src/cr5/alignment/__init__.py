@@ -7,10 +7,10 @@ collections, and ``find_reused`` the passages of a text that documents of an ind
 from cr5.alignment.align import AlignedFiles, AlignedTexts, align, align_files
 from cr5.alignment.documents import SplitText, split_text
 from cr5.alignment.formats import alignment_text, write_text
+from cr5.alignment.inputs import Sentences, open_sources, read_sentences
 from cr5.alignment.links import Link, align_units
 from cr5.alignment.mining import ParallelSentences, mine
 from cr5.alignment.plagiarism import Match, Passage, Suspect, find_reused
-from cr5.alignment.sources import Sentences, open_sources, read_sentences
 
 __all__ = [
     "AlignedFiles",

@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cr5.alignment.documents import SplitText, pair_files, read_split, split_text, text_language
-from cr5.alignment.links import Link, Units, align_units, pair_similarities
-from cr5.errors import Cr5Error, plural
+from cr5.alignment.links import Link, Units, align_units
+from cr5.errors import Cr5Error
+from cr5.message_parts import plural
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
+from cr5.retrieval.text_similarity import pair_similarities
 
 MIN_SECTION_SHARE = 0.5  # of the shorter of two paragraphs, in characters, that has to be linked with the other
 
 
 @dataclass(frozen=True)
 class AlignedTexts:
-    """Two texts, and the links between their sentences and between their sections, which are paragraphs."""
+    """Two texts, the links between their sentences, and ``sections``, the links between their paragraphs."""
 
     a: SplitText
     b: SplitText

@@ -1,27 +1,25 @@
 """Documents to align: files of plain text, HTML, Markdown or reStructuredText, split into paragraphs and sentences."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from cr5.corpus.file_names import split_name
 from cr5.corpus.identification import find_foreign_language
+from cr5.corpus.tables import describe_utf8_error
 from cr5.errors import CorpusError, Cr5Error
-from cr5.features.sentences import ENDS_SENTENCE, split_sentences
+from cr5.features.sentences import COMPLETE_SENTENCE, split_sentences
 from cr5.model import Cr5
+from cr5.sources.accounting import Accounting
 from cr5.sources.files import open_source
-from cr5.sources.markup import decode, decode_western, html_text, markdown_text, rst_text
+from cr5.sources.input_files import files_below
+from cr5.sources.markup import CONVERTERS, FORMATS, decode_page, extension
 from cr5.storage.compressed import split_suffix
 
 MIN_WRAPPED_CHARACTERS = 40  # a shorter line is a heading or an item of a list, and its break ends a sentence
 SAMPLE_CHARACTERS = 20_000  # of a text whose language is guessed
-_CONVERTERS = {
-    ".html": html_text, ".htm": html_text, ".xhtml": html_text, ".md": markdown_text, ".markdown": markdown_text,
-    ".mdx": markdown_text, ".rst": rst_text,
-}  # fmt: skip
-PAGE_SUFFIXES = (".txt", *_CONVERTERS)
 # word2vec text with its header, or without it a word and ten decimal numbers or more
 _WORD_VECTORS = re.compile(r"\d+ \d+\s*\n\S+(?: -?\d\S*)+\s*(?:\n|$)|\S+(?: -?\d+\.\d\S*){10,}\s*(?:\n|$)")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
@@ -35,6 +33,10 @@ class SplitText:
     lang: str
     sentences: list[str]
     paragraphs: list[int]
+
+    def joined(self, sentences: Iterable[int]) -> str:
+        """Some of the sentences as one text."""
+        return " ".join(self.sentences[number] for number in sentences)
 
     def paragraph_texts(self) -> list[str]:
         """The sentences of every paragraph, joined."""
@@ -62,18 +64,15 @@ def read_text(path: Path, lang: str | None = None) -> str:
     with open_source(path) as stream:
         data = stream.read()
     try:
-        text = decode(data)
+        text, _ = decode_page(data, lang or "")
     except UnicodeDecodeError as error:
-        western = None if lang is None else decode_western(data, lang)
-        if western is None:
-            raise CorpusError(f"{path} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from None
-        text = western
+        raise CorpusError(f"{path}: {describe_utf8_error(error)}") from None
     if "\0" in text:
         raise CorpusError(f"{path} is not a text file; give plain text, HTML, Markdown or reStructuredText")
     if _WORD_VECTORS.match(text):
         raise CorpusError(f"{path} has word vectors, not a text; give plain text, HTML, Markdown or reStructuredText")
-    convert = _CONVERTERS.get(Path(split_suffix(path.name)[0]).suffix.lower())
-    return convert(text)[1] if convert else text.replace("\r\n", "\n")
+    page_format = FORMATS.get(extension(path.name), "text")
+    return text.replace("\r\n", "\n") if page_format == "text" else CONVERTERS[page_format](text)[1]
 
 
 def text_language(model: Cr5, text: str, lang: str | None, name: str, parameter: str = "langs") -> str:
@@ -103,15 +102,9 @@ def read_split(model: Cr5, path: Path, lang: str | None = None) -> SplitText:
 
 def text_files(folder: Path) -> list[Path]:
     """The files below a folder whose suffix is that of text, HTML, Markdown or reStructuredText, sorted."""
-    found = [
-        path
-        for path in sorted(folder.rglob("*"))
-        if Path(split_suffix(path.name)[0]).suffix.lower() in PAGE_SUFFIXES
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-        and path.is_file()
-    ]
+    found = [path for path in files_below(folder, Accounting()) if extension(path.name) in FORMATS]
     if not found:
-        raise CorpusError(f"{folder}: no file in this folder ends in {', '.join(PAGE_SUFFIXES)}")
+        raise CorpusError(f"{folder}: no file in this folder ends in {', '.join(FORMATS)}")
     return found
 
 
@@ -137,9 +130,8 @@ def pair_files(a: Path, b: Path) -> tuple[list[tuple[Path, Path]], list[Path]]:
 def _stem(path: Path, folder: Path) -> str:
     """The name of a file below a folder without its suffixes and its language: guide.en.html.gz -> guide."""
     inner = path.relative_to(folder)
-    name = split_suffix(inner.name)[0]
-    suffix = Path(name).suffix
-    name = name.removesuffix(suffix) if suffix.lower() in PAGE_SUFFIXES else name
+    name, suffix = split_suffix(inner.name)[0], extension(inner.name)
+    name = name[: -len(suffix)] if suffix in FORMATS else name
     return (inner.parent / split_name(name)[0]).as_posix()
 
 
@@ -158,12 +150,13 @@ def _paragraphs(text: str) -> Iterator[str]:
 def _unwrap(lines: Sequence[str], has_blank_lines: bool) -> list[str]:
     """Lines, each joined with the next where the break is within a sentence.
 
-    It is before a lower-case letter; and where paragraphs are separated by blank lines, after a long line as well.
+    A break is within a sentence if a lower-case letter follows it, or, where blank lines separate paragraphs, if the
+    line before it is long; the line before it is no complete sentence.
     """
     joined = list(lines[:1])
     for before, line in pairwise(lines):
         is_long = has_blank_lines and len(before) >= MIN_WRAPPED_CHARACTERS
-        if (is_long or line[:1].islower()) and before and not ENDS_SENTENCE.search(before):
+        if (is_long or line[:1].islower()) and before and not COMPLETE_SENTENCE.search(before):
             joined[-1] += f" {line}"
         else:
             joined.append(line)

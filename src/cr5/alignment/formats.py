@@ -12,30 +12,32 @@ from jinja2 import Environment
 from cr5 import __version__
 from cr5.alignment.align import AlignedTexts
 from cr5.alignment.documents import SplitText
+from cr5.alignment.inputs import Sentences
 from cr5.alignment.links import Link
 from cr5.alignment.mining import ParallelSentences
 from cr5.alignment.plagiarism import Passage, Suspect
-from cr5.alignment.sources import Sentences
-from cr5.errors import Cr5Error, one_of, plural
+from cr5.errors import Cr5Error, one_of
 from cr5.index import IndexedDocument
+from cr5.message_parts import plural
 from cr5.storage.atomic import atomic_write
-from cr5.storage.targets import check_file
-from cr5.templates import template_environment
+from cr5.storage.output_paths import check_not_input, check_output_file
+from cr5.templates import read_asset, template_environment
 
 Level: TypeAlias = Literal["sentence", "section"]
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SPACES = re.compile(r"\s+")
 
 
-def output_format(path: Path | None, chosen: str | None, formats: Sequence[str]) -> str:
+def output_format(path: Path | None, chosen: str | None, formats: Sequence[str], inputs: Sequence[Path] = ()) -> str:
     """The format that was chosen, or that the suffix of a file names; the first one without a file.
 
-    A file that cannot be written is an error, before any work is done.
+    A file that cannot be written, or is one of the inputs, is an error, before any work is done.
     """
     if chosen is not None:
         one_of("form", chosen, formats)
     if path is not None:
-        check_file(path)
+        check_output_file(path)
+        check_not_input(path, inputs)
     if chosen is not None or path is None:
         return chosen or formats[0]
     suffix = path.suffix.lower().removeprefix(".")
@@ -87,17 +89,15 @@ def alignment_text(texts: Sequence[AlignedTexts], form: str, *, level: Level = "
                 yield tsv_line([*[text.a.name] * several, *numbers, score, *cells])
 
 
-def mined_text(
-    pairs: Sequence[ParallelSentences], a: Sentences, b: Sentences, form: str, *, first: int = 1
-) -> Iterator[str]:
-    """Parallel sentences as "tsv", with their numbers from ``first`` on, or as "tmx", in parts."""
+def mined_text(pairs: Sequence[ParallelSentences], a: Sentences, b: Sentences, form: str) -> Iterator[str]:
+    """Parallel sentences as "tsv", with their numbers from 1, or as "tmx", in parts."""
     texts = [ParallelTexts(a.texts[x].strip(), a.lang, b.texts[y].strip(), b.lang, score) for x, y, score in pairs]
     if form == "tmx":
         yield from tmx(texts)
         return
     yield tsv_line(["score", "a", "b", "text_a", "text_b"])
     for pair, text in zip(pairs, texts, strict=True):
-        yield tsv_line([f"{pair.score:.3f}", str(pair.a + first), str(pair.b + first), text.text_a, text.text_b])
+        yield tsv_line([f"{pair.score:.3f}", str(pair.a + 1), str(pair.b + 1), text.text_a, text.text_b])
 
 
 def match_page(suspect: Suspect) -> str:
@@ -176,8 +176,7 @@ def page(template: str, **values: Any) -> str:
 @cache
 def _environment() -> Environment:
     environment = template_environment("cr5.alignment")
-    assert environment.loader is not None
-    environment.globals |= {"style_sheet": environment.loader.get_source(environment, "page.css")[0], "plural": plural}
+    environment.globals |= {"style_sheet": read_asset(environment, "page.css"), "plural": plural}
     return environment
 
 
@@ -186,8 +185,10 @@ def _links(text: AlignedTexts, level: Level) -> list[Link]:
 
 
 def _joined(text: SplitText, units: Sequence[int], level: Level) -> str:
-    texts = text.sentences if level == "sentence" else text.paragraph_texts()
-    return " ".join(texts[unit] for unit in units)
+    if level == "sentence":
+        return text.joined(units)
+    paragraphs = text.paragraph_texts()
+    return " ".join(paragraphs[unit] for unit in units)
 
 
 def _page_values(text: AlignedTexts) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from cr5._typing import Array, Sparse
 from cr5.errors import Cr5Error
 from cr5.features.counts import WordCounts, count_words
 from cr5.model import Cr5
-from cr5.retrieval.block_products import WeightedRows, multiply_chosen
+from cr5.retrieval.block_products import WeightedView
 from cr5.retrieval.scorer import Scorer
-from cr5.retrieval.text_similarity import shares, similarities
+from cr5.retrieval.text_similarity import pair_similarities, similarities
 from cr5.retrieval.top_k import search_views
 
 Move: TypeAlias = tuple[int, int]
@@ -36,7 +36,7 @@ LENGTH_PRIOR = 10  # characters that are added to every length, since those of s
 MAX_LENGTH_RATIO = 1.5  # in nats: a larger ratio costs no more
 # A text of few units says little about the similarities of unrelated ones: typical values count as so many units.
 PRIOR_UNITS, PRIOR_MEAN, PRIOR_DEVIATION = 4, 0.03, 0.05
-MAX_CELLS = 1_000_000  # pairs of units that are aligned at a time; longer texts are cut at safe places
+MAX_CELLS = 1_000_000  # pairs of units that are aligned at a time; longer texts are cut
 MAX_FREE_CELLS = 50_000_000
 GAP_A, GAP_B = -1, -2  # a choice that leaves out a unit; other choices are positions in the moves
 
@@ -66,7 +66,7 @@ class Units:
         return len(self.lengths)
 
     def joined(self, groups: Sparse) -> "Units":
-        """Units that are joined of these: groups x units has a 1 for each of them."""
+        """Units that join some of these: ``groups`` (groups x units) has a 1 for each unit of a group."""
         units = object.__new__(Units)
         units.lang = self.lang
         units.counts = WordCounts(self.counts.words, (groups @ self.counts.matrix).tocsr()).drop_unused_words()
@@ -76,7 +76,7 @@ class Units:
     def runs(self, rows: range, size: int) -> "Units":
         """Every ``size`` consecutive units of some rows, joined."""
         starts = np.arange(rows.start, max(rows.stop - size + 1, rows.start))
-        return self.joined(_groups([range(start, start + size) for start in starts.tolist()], len(self)))
+        return self.joined(_membership([range(start, start + size) for start in starts.tolist()], len(self)))
 
 
 def align_units(
@@ -106,15 +106,6 @@ def align_units(
     for rows_a, rows_b in _parts(model.scorer(), a, b, max_cells):
         links += _best_path(*_link_values(model.scorer(), a, rows_a, b, rows_b, moves), moves, (rows_a, rows_b))
     return links
-
-
-def pair_similarities(scorer: Scorer, a: WordCounts, lang_a: str, b: WordCounts, lang_b: str) -> Array:
-    """The similarity of each text of a with the text of b in the same row."""
-    chosen, of_views = np.arange(a.matrix.shape[0])[:, None], shares(scorer)
-    total = np.zeros(len(chosen), np.float32)
-    for name, pair in scorer.pairs(a, lang_a, b, lang_b).items():
-        total += np.float32(of_views[name]) * multiply_chosen(*pair, chosen)[:, 0]
-    return total
 
 
 class _Scale(NamedTuple):
@@ -151,7 +142,7 @@ def _scale(found: Array, a: Units, b: Units) -> _Scale:
     return _Scale(float(np.sqrt(squares / (found.size + PRIOR_UNITS**2))), float(ratio))
 
 
-# In the same order
+# Links in the order of both texts
 
 
 def _link_values(
@@ -196,9 +187,9 @@ def _best_path(
 
 
 def _parts(scorer: Scorer, a: Units, b: Units, max_cells: int) -> Iterator[tuple[range, range]]:
-    """The rows of both sides in parts of not many more than ``max_cells`` pairs, cut at safe places.
+    """The rows of both sides in parts of not many more than ``max_cells`` pairs, cut at places where both texts can be.
 
-    A place is safe where two pairs of units that are each other's best follow each other on both sides, in the longest
+    They can be cut where two pairs of units that are each other's best follow each other on both sides, in the longest
     chain of such pairs.
     """
     begin = 0, 0
@@ -215,10 +206,10 @@ def _parts(scorer: Scorer, a: Units, b: Units, max_cells: int) -> Iterator[tuple
 
 def _mutual_best(scorer: Scorer, a: Units, b: Units) -> list[tuple[int, int]]:
     """The units that are each other's best by CSLS, in the order of a."""
-    rows = scorer.rows(a.counts, a.lang, b.counts, b.lang)
+    rows = scorer.weighted_views(a.counts, a.lang, b.counts, b.lang)
     of_a = search_views(rows, 1, measure="csls").indices[:, 0]
     of_b = search_views(
-        [WeightedRows(view.candidates, view.queries, view.weight) for view in rows], 1, measure="csls"
+        [WeightedView(view.candidates, view.queries, view.weight) for view in rows], 1, measure="csls"
     ).indices[:, 0]
     return [(i, int(j)) for i, j in enumerate(of_a) if of_b[j] == i]
 
@@ -239,7 +230,7 @@ def _longest_chain(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return chain[::-1]
 
 
-# In any order
+# Links in any order
 
 
 def _free_links(model: Cr5, a: Units, b: Units, min_value: float) -> list[Link]:
@@ -276,7 +267,7 @@ def _add_units(
     if not trials:
         return list(links)
     joined = [
-        units.joined(_groups([t[1].sides[side] for t in trials], len(units))) for side, units in enumerate((a, b))
+        units.joined(_membership([t[1].sides[side] for t in trials], len(units))) for side, units in enumerate((a, b))
     ]
     scores = pair_similarities(scorer, joined[0].counts, a.lang, joined[1].counts, b.lang)
     best = dict(enumerate(links))
@@ -286,8 +277,8 @@ def _add_units(
     return list(best.values())
 
 
-def _groups(groups: Sequence[Sequence[int]], size: int) -> Sparse:
-    """groups x units: 1 for each unit of a group."""
+def _membership(groups: Sequence[Sequence[int]], size: int) -> Sparse:
+    """groups x units: 1 where a group has a unit, otherwise 0."""
     from scipy.sparse import csr_array
 
     columns = np.array([unit for group in groups for unit in group], np.int32)

@@ -2,11 +2,11 @@
 
 Candidates are the ``NEIGHBOURS`` nearest sentences of every sentence, in both directions. The score of a pair is
 
-    s(a, b) - LENGTH_WEIGHT |ln(length of b / expected length)| - (r(a) + r(b)) / 2
+    t(a, b) - (r(a) + r(b)) / 2,    t(a, b) = s(a, b) - LENGTH_WEIGHT |ln(length of b / expected length)|
 
-where s is the weighted sum of the cosines of all views, in units of the vectors' cosine, and r the mean of what
-precedes it over all candidates of a sentence. Pairs are kept whose sentences are each other's best. The score says how
-much closer a pair is than its neighbours, so that a sentence that is close to many has low scores.
+where s is the weighted sum of the cosines of all views, in units of the vectors' cosine, and r the mean of t over all
+candidates of a sentence. Pairs are kept whose sentences are each other's best. The score says how much closer a pair is
+than its neighbours, so that a sentence that is close to many has low scores.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,15 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Array, Ints
+from cr5.alignment.links import LENGTH_PRIOR, MAX_LENGTH_RATIO
 from cr5.corpus.texts import text_list
 from cr5.errors import Cr5Error, FewKnownWords, one_of, warn, whole_number
 from cr5.features.counts import count_words
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.retrieval.block_products import WeightedRows, multiply_pairs
+from cr5.retrieval.block_products import WeightedView, multiply_pairs
 from cr5.retrieval.both_directions import nearest_in_both_directions
-from cr5.retrieval.clustering import kmeans, number_of_lists, training_step
+from cr5.retrieval.clustering import kmeans, number_of_lists, sampling_step
 from cr5.retrieval.scorer import Scorer
 from cr5.retrieval.text_similarity import TYPICAL_DEVIATIONS
 from cr5.retrieval.top_k import nearest, nearest_in_views
@@ -32,9 +33,9 @@ NEIGHBOURS = 8
 EXACT_UP_TO = 30_000  # sentences of the smaller side
 PROBES = 64  # inverted lists that a sentence is compared with
 MIN_SCORE = 0.4
-MIN_KNOWN_WORDS, SAMPLED_SENTENCES = 0.8, 1_000  # less than this share of the words of so many is worth a warning
+MIN_KNOWN_WORDS, SAMPLED_SENTENCES = 0.8, 1_000  # a lower share of known words in this sample gives a warning
 MAX_STRINGS_WEIGHT = 0.1  # single sentences share fewer strings than the documents that the weight was chosen for
-LENGTH_WEIGHT, LENGTH_PRIOR, MAX_LENGTH_RATIO = 0.3, 10, 1.5
+LENGTH_WEIGHT = 0.3  # in units of the cosine; in links, similarities are in standard deviations
 ENCODED_ROWS, SEARCHED_ROWS, SCORED_ROWS = 16_384, 65_536, 4_096  # sentences at a time
 VECTOR_TYPE = np.float16  # of stored vectors: those of a million sentences take 600 MB
 
@@ -47,7 +48,7 @@ class ParallelSentences(NamedTuple):
     score: float
 
 
-class _Side(NamedTuple):
+class _Collection(NamedTuple):
     """Different sentences of a collection, where each of them is first, and their vectors."""
 
     lang: str
@@ -104,13 +105,13 @@ def mine(
     search = _Search(candidates, *(whole_number(name, *given) for name, given in numbers.items()))
     one_of("candidates", candidates, ("vectors", "views"))
     a, b = (
-        _side(model, text_list(sentences, name), lang, progress)
+        _read_collection(model, text_list(sentences, name), lang, progress)
         for sentences, lang, name in ((sentences_a, lang_a, "sentences_a"), (sentences_b, lang_b, "sentences_b"))
     )
     if not a.texts or not b.texts:
         return []
-    for side in (a, b) if candidates == "vectors" else ():
-        _warn_of_unknown_words(model, side)
+    for collection in (a, b) if candidates == "vectors" else ():
+        _warn_of_unknown_words(model, collection)
     pairs = _candidates(model, a, b, search, progress)
     if not len(pairs.a):
         return []
@@ -124,7 +125,7 @@ def mine(
     ]
 
 
-def _side(model: Cr5, sentences: Sequence[str], lang: str, progress: ProgressCallback) -> _Side:
+def _read_collection(model: Cr5, sentences: Sequence[str], lang: str, progress: ProgressCallback) -> _Collection:
     """The different sentences of a collection with a letter or digit; spaces do not make a difference."""
     unique: dict[str, int] = {}
     for number, sentence in enumerate(sentences):
@@ -134,14 +135,17 @@ def _side(model: Cr5, sentences: Sequence[str], lang: str, progress: ProgressCal
     for begin in range(0, len(texts), ENCODED_ROWS):
         vectors[begin : begin + ENCODED_ROWS] = model.encode(texts[begin : begin + ENCODED_ROWS], lang)
         progress(Progress(f"encode {lang}", min(begin + ENCODED_ROWS, len(texts)), len(texts)))
-    return _Side(lang, texts, np.array([unique[text] for text in texts], np.int64), vectors)
+    return _Collection(lang, texts, np.array([unique[text] for text in texts], np.int64), vectors)
 
 
-def _warn_of_unknown_words(model: Cr5, side: _Side) -> None:
+def _warn_of_unknown_words(model: Cr5, collection: _Collection) -> None:
     """Warn if the model knows few of the words of some sentences, evenly spaced, of a collection."""
-    known = float(model.coverage(side.texts[:: -(-len(side.texts) // SAMPLED_SENTENCES)], side.lang).mean())
+    step = -(-len(collection.texts) // SAMPLED_SENTENCES)
+    known = float(model.coverage(collection.texts[::step], collection.lang).mean())
     if known < MIN_KNOWN_WORDS:
-        message = f"the model knows {known:.0%} of the words of the {side.lang} sentences, and finds few pairs of them"
+        message = (
+            f"the model knows {known:.0%} of the words of the {collection.lang} sentences, and finds few pairs of them"
+        )
         advice = 'give a model that was trained on such texts, or use `candidates="views"`'
         warn(f"{message}; {advice}", FewKnownWords)
 
@@ -149,7 +153,7 @@ def _warn_of_unknown_words(model: Cr5, side: _Side) -> None:
 # Candidates
 
 
-def _candidates(model: Cr5, a: _Side, b: _Side, search: _Search, progress: ProgressCallback) -> _Pairs:
+def _candidates(model: Cr5, a: _Collection, b: _Collection, search: _Search, progress: ProgressCallback) -> _Pairs:
     """The nearest sentences of each, in both directions, except those without a known word."""
     if search.by == "views":
         of_a, of_b = (_nearest_in_views(model, *sides, search.neighbours, progress) for sides in ((a, b), (b, a)))
@@ -165,7 +169,9 @@ def _candidates(model: Cr5, a: _Side, b: _Side, search: _Search, progress: Progr
     return _Pairs(found.a[known], found.b[known])
 
 
-def _nearest_in_views(model: Cr5, queries: _Side, others: _Side, k: int, progress: ProgressCallback) -> Ints:
+def _nearest_in_views(
+    model: Cr5, queries: _Collection, others: _Collection, k: int, progress: ProgressCallback
+) -> Ints:
     """queries x k: the numbers of the nearest other sentences, by exact search."""
     found = np.empty((len(queries.texts), min(k, len(others.texts))), np.int64)
     counts = count_words(others.texts, others.lang, model.settings.tokeniser)
@@ -175,7 +181,7 @@ def _nearest_in_views(model: Cr5, queries: _Side, others: _Side, k: int, progres
         rows = slice(begin, begin + SEARCHED_ROWS)
         own = count_words(queries.texts[rows], queries.lang, model.settings.tokeniser)
         pairs = scorer.pairs(own, queries.lang, counts, others.lang)
-        found[rows] = nearest_in_views([WeightedRows(*pairs[name], scales[name]) for name in pairs], k).indices
+        found[rows] = nearest_in_views([WeightedView(*pairs[name], scales[name]) for name in pairs], k).indices
         stage = f"search {queries.lang} to {others.lang}"
         progress(Progress(stage, min(begin + SEARCHED_ROWS, len(found)), len(found)))
     return found
@@ -184,7 +190,9 @@ def _nearest_in_views(model: Cr5, queries: _Side, others: _Side, k: int, progres
 # Scores
 
 
-def _similarities(model: Cr5, a: _Side, b: _Side, pairs: _Pairs, rerank: bool, progress: ProgressCallback) -> Array:
+def _similarities(
+    model: Cr5, a: _Collection, b: _Collection, pairs: _Pairs, rerank: bool, progress: ProgressCallback
+) -> Array:
     """s(a, b) less what the lengths cost, for every pair."""
     total = np.empty(len(pairs.a), np.float32)
     logs = [np.log(np.array([len(text) for text in side.texts]) + LENGTH_PRIOR) for side in (a, b)]
@@ -202,12 +210,12 @@ def _similarities(model: Cr5, a: _Side, b: _Side, pairs: _Pairs, rerank: bool, p
     return total
 
 
-def _blocks(a: _Side, pairs: _Pairs) -> list[Ints]:
+def _blocks(a: _Collection, pairs: _Pairs) -> list[Ints]:
     """The numbers of the pairs of similar sentences of a, in blocks, each ordered by a; they share most candidates."""
     number = len(a.texts) // SCORED_ROWS
     clusters = np.zeros(len(a.texts), np.int64)
     if number > 1:
-        step = training_step(len(a.texts), number)
+        step = sampling_step(len(a.texts), number)
         clusters = nearest(a.vectors, kmeans(a.vectors[::step].astype(np.float32), number), 1).indices[:, 0]
     place = np.empty(len(a.texts), np.int64)
     place[np.argsort(clusters, kind="stable")] = np.arange(len(a.texts))
@@ -216,7 +224,7 @@ def _blocks(a: _Side, pairs: _Pairs) -> list[Ints]:
     return [np.sort(block) for block in np.split(order, starts) if len(block)]
 
 
-def _other_views(scorer: Scorer, model: Cr5, a: _Side, b: _Side, rows: Ints, columns: Ints) -> Array:
+def _other_views(scorer: Scorer, model: Cr5, a: _Collection, b: _Collection, rows: Ints, columns: Ints) -> Array:
     """What the views beside the vectors add to s(a, b), for pairs that are ordered by their rows."""
     total, scales = np.zeros(len(rows), np.float32), scorer.scales(TYPICAL_DEVIATIONS)
     own, own_places = np.unique(rows, return_inverse=True)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cr5.alignment.documents import SplitText, split_text, text_language
-from cr5.alignment.links import Link, Units, align_units, pair_similarities
+from cr5.alignment.links import Link, Units, align_units
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, whole_number
 from cr5.index import Index, IndexedDocument
@@ -23,15 +23,16 @@ from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.explanations import WordPairContribution
 from cr5.retrieval.function_words import is_function_word
-from cr5.retrieval.passages import word_spans
+from cr5.retrieval.snippets import word_spans
+from cr5.retrieval.text_similarity import pair_similarities
 
-QUERY_SENTENCES = 2  # of a query, of which the next query repeats one
+QUERY_SENTENCES = 2  # of a query; it begins with the last sentence of the query before it
 QUERY_HITS = 3  # documents, and passages, that are looked at for each query
-MAX_DOCUMENTS = 300  # the most that are compared with a text, those of most queries first
+MAX_DOCUMENTS = 300  # that are compared with a text: those that most queries find
 MIN_SCORE = 0.25
 MAX_GAP = 1  # sentences without a counterpart between two links of a match
-MIN_MATCH_CHARACTERS = 40  # a shorter match, such as a heading, proves nothing
-MIN_WORDS = 4  # of a sentence that is linked: otherwise a heading could be linked with the sentences below it
+MIN_MATCH_CHARACTERS = 40  # a shorter match, such as a heading, is not evidence of copying
+MIN_WORDS = 4  # of a sentence that is linked; a shorter one may be a heading of the sentences that it is linked with
 EXPLAINED_WORDS = 12
 
 
@@ -48,8 +49,7 @@ class Match:
     """A passage of the suspect text and the passage of a source that says the same.
 
     ``score`` is the similarity of both passages by all views; ``pairs`` are words that contribute most to that of their
-    vectors. ``others`` are sources of the same sentences in other languages, with their scores, best
-    first.
+    vectors. ``others`` are sources of the same sentences in other languages, with their scores, best first.
     """
 
     score: float
@@ -115,7 +115,7 @@ def find_reused(
         found += _candidates(model, own, [each for each in documents if each.lang == code], min_score)
         progress(Progress("compare", number + 1, len(among)))
     found.sort(key=lambda each: (-each.score * sum(len(own.sentences[i]) for i in each.own) ** 0.5, each.own))
-    matches = [_match(model, own, *chosen) for chosen in _best(found)]
+    matches = [_match(model, own, *chosen) for chosen in _best_matches(found)]
     return Suspect(own, sorted(matches, key=lambda match: match.suspect.sentences), len(documents))
 
 
@@ -141,7 +141,10 @@ def _candidates(
     others = [split_text(document.text, document.lang, document.id) for document in documents]
     starts = [0, *accumulate(len(other.sentences) for other in others)]
     sentences = [sentence for other in others for sentence in other.sentences]
-    long_own, long_others = _long(model, own.sentences, own.lang), _long(model, sentences, others[0].lang)
+    long_own, long_others = (
+        _with_enough_words(model, own.sentences, own.lang),
+        _with_enough_words(model, sentences, others[0].lang),
+    )
     if not long_own or not long_others:
         return
     chosen = [own.sentences[i] for i in long_own], [sentences[i] for i in long_others]
@@ -156,7 +159,7 @@ def _candidates(
     found = [(number, *group) for number, own_links in of_document.items() for group in _groups(own_links)]
     if not found:
         return
-    texts = [_joined(own, x) for _, x, _ in found], [_joined(others[number], y) for number, _, y in found]
+    texts = [own.joined(x) for _, x, _ in found], [others[number].joined(y) for number, _, y in found]
     a, b = Units(texts[0], own.lang, model), Units(texts[1], others[0].lang, model)
     scores = pair_similarities(model.scorer(), a.counts, a.lang, b.counts, b.lang)
     for (number, x, y), score, text in zip(found, scores.tolist(), texts[0], strict=True):
@@ -164,7 +167,7 @@ def _candidates(
             yield _Candidate(score, x, y, documents[number], others[number])
 
 
-def _long(model: Cr5, sentences: Sequence[str], lang: str) -> list[int]:
+def _with_enough_words(model: Cr5, sentences: Sequence[str], lang: str) -> list[int]:
     """The numbers of the sentences that have at least ``MIN_WORDS`` words."""
     counts = np.diff(model.settings.tokeniser(list(sentences), lang).offsets)
     return [int(i) for i in np.flatnonzero(counts >= MIN_WORDS)]
@@ -186,8 +189,8 @@ def _groups(links: Sequence[Link]) -> list[tuple[tuple[int, ...], tuple[int, ...
     return [(tuple(range(min(own), max(own) + 1)), tuple(range(min(other), max(other) + 1))) for own, other in groups]
 
 
-def _best(found: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, list[_Candidate]]]:
-    """The best matches that hardly overlap in the suspect text, each with the others of the same sentences."""
+def _best_matches(found: Sequence[_Candidate]) -> list[tuple[_Candidate, list[_Candidate]]]:
+    """The best matches that do not overlap in the suspect text, each with the others of the same sentences."""
     chosen: list[tuple[_Candidate, list[_Candidate]]] = []
     for candidate in found:
         for better, others in chosen:
@@ -198,11 +201,11 @@ def _best(found: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, list[_Candi
             taken = {i for better, _ in chosen for i in better.own}
             if not taken & set(candidate.own):
                 chosen.append((candidate, []))
-    yield from chosen
+    return chosen
 
 
 def _match(model: Cr5, own: SplitText, found: _Candidate, others: Sequence[_Candidate]) -> Match:
-    texts = _joined(own, found.own), _joined(found.text, found.other)
+    texts = own.joined(found.own), found.text.joined(found.other)
     reason = model.explain(texts[0], own.lang, texts[1], found.text.lang, EXPLAINED_WORDS, views=True)
     listed = [{word.word for word in words if word.value > 0} for words in (reason.words_a, reason.words_b)]
     for view in reason.views:
@@ -224,7 +227,3 @@ def _match(model: Cr5, own: SplitText, found: _Candidate, others: Sequence[_Cand
         [pair for pair in reason.pairs if pair.value > 0],
         [(other.document, other.score) for other in best.values()],
     )
-
-
-def _joined(text: SplitText, sentences: Sequence[int]) -> str:
-    return " ".join(text.sentences[i] for i in sentences)

@@ -15,29 +15,27 @@ from cr5.alignment.formats import Level, match_json, match_page, mined_text, out
 from cr5.alignment.mining import EXACT_UP_TO, MIN_SCORE, NEIGHBOURS, Candidates
 from cr5.alignment.plagiarism import MIN_SCORE as REUSE_SCORE
 from cr5.alignment.plagiarism import QUERY_HITS
-from cr5.cli.app import app
 from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import Json, comma_separated
 from cr5.cli.render import alignment as render
 from cr5.cli.render import console
 from cr5.cli.render.console import err, warn
-from cr5.errors import plural
+from cr5.message_parts import plural
 from cr5.model import Cr5
 
-Model = Annotated[Path, typer.Option(help="The folder of a model.", metavar="MODEL")]
+ModelOption = Annotated[Path, typer.Option(help="The folder of a model.", metavar="MODEL")]
 TwoLangs = Annotated[
     str | None, typer.Option(help="The two languages, e.g. en,it.", metavar="CODES", show_default="guessed")
 ]
 Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="File to write, instead of standard output.", metavar="FILE"),
+    Path | None, typer.Option("--output", "-o", help="File to write, instead of standard output.", metavar="FILE")
 ]
 
 
 def align(
     a: Annotated[Path, typer.Argument(help="A text, HTML or Markdown file, or a folder of such files.", metavar="A")],
     b: Annotated[Path, typer.Argument(help="Its counterpart in another language.", metavar="B")],
-    model: Model,
+    model: ModelOption,
     langs: TwoLangs = None,
     free: Annotated[
         bool, typer.Option("--free", help="The sentences may be in another order; link those that fit best.")
@@ -53,8 +51,7 @@ def align(
 ) -> None:
     """Align the sentences and sections of two documents in two languages.
 
-    Of two folders, the files with the same name are aligned. The HTML page
-    shows both documents side by side. Examples:
+    Of two folders, the files with the same name are aligned. The HTML page shows both documents side by side. Examples:
 
         cr5 align guide.en.txt guide.it.txt --model model
 
@@ -62,7 +59,7 @@ def align(
 
         cr5 align en/ it/ --model model -o memory.tmx
     """
-    chosen = output_format(output, form, ("tsv", "tmx", "html"))
+    chosen = output_format(output, form, ("tsv", "tmx", "html"), (a, b))
     loaded = Cr5.load(model)
     with console.progress_bars() as progress:
         found = alignment.align_files(loaded, a, b, langs=comma_separated(langs), free=free, progress=progress)
@@ -71,7 +68,7 @@ def align(
         count, example = plural(len(found.unpaired), "file"), found.unpaired[0]
         err.print(f"note: {count} without a partner in the other folder, e.g. {example}", soft_wrap=True)
     if found.failed:
-        why = in_command_line_terms(found.failed[0], app, ["align"])
+        why = in_command_line_terms(found.failed[0], ["align"])
         warn(f"{plural(len(found.failed), 'pair')} of files left out, e.g. because {why}")
     if output is not None:
         links = [link for text in found.texts for link in (text.sentences if level == "sentence" else text.sections)]
@@ -88,14 +85,14 @@ def mine(
         ),
     ],
     b: Annotated[Path, typer.Argument(help="The same in another language.", metavar="CORPUS_B")],
-    model: Model,
+    model: ModelOption,
     langs: TwoLangs = None,
     split: Annotated[
         bool, typer.Option("--split", help="Split the lines of text files into sentences; documents always are.")
     ] = False,
     min_score: Annotated[float, typer.Option(help="Lowest score of a pair.", metavar="NUMBER")] = MIN_SCORE,
     neighbours: Annotated[
-        int, typer.Option("-k", min=1, help="Nearest sentences of each that are compared closely.", metavar="NUMBER")
+        int, typer.Option("-k", min=1, help="Nearest sentences to score for each sentence.", metavar="NUMBER")
     ] = NEIGHBOURS,
     candidates: Annotated[
         Candidates,
@@ -108,7 +105,7 @@ def mine(
         int,
         typer.Option(
             min=0,
-            help="Compare all sentences if one side has at most so many; else those in the nearest of "
+            help="Compare all pairs if one side has at most this many sentences; otherwise only those in the nearest "
             "inverted lists, which is much faster.",
             metavar="NUMBER",
         ),
@@ -121,9 +118,8 @@ def mine(
 ) -> None:
     """Find parallel sentences in two collections that are not aligned.
 
-    The sentences of a pair are each other's best. Its score is how much closer
-    they are than to their other neighbours: a higher --min-score keeps fewer
-    and surer pairs. Of equal sentences the first one is used. Examples:
+    The sentences of a pair are each other's best. Its score is how much closer they are than to their other neighbours:
+    a higher --min-score keeps fewer and surer pairs. Of equal sentences the first one is used. Examples:
 
         cr5 mine news.en.txt news.it.txt --model model > pairs.tsv
 
@@ -131,7 +127,7 @@ def mine(
 
         cr5 mine en/ it/ --model model --min-score 0.6 -o pairs.tsv
     """
-    chosen = output_format(output, form, ("tsv", "tmx"))
+    chosen = output_format(output, form, ("tsv", "tmx"), (a, b))
     loaded, codes = Cr5.load(model), two_languages(comma_separated(langs))
     with console.progress_bars() as progress:
         x, y = (
@@ -167,7 +163,7 @@ def plagiarism(
     ] = None,
     min_score: Annotated[float, typer.Option(help="Lowest similarity of a match.", metavar="NUMBER")] = REUSE_SCORE,
     hits: Annotated[
-        int, typer.Option(min=1, help="Documents that are looked at for every two sentences.", metavar="NUMBER")
+        int, typer.Option(min=1, help="Documents to retrieve for every two sentences.", metavar="NUMBER")
     ] = QUERY_HITS,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Page to write, .html, or .json.", metavar="FILE")
@@ -176,8 +172,8 @@ def plagiarism(
 ) -> None:
     """List passages of a document that other documents have in other languages.
 
-    Each match has a passage of the suspect, one of a source, their similarity
-    and the words that speak for it. Examples:
+    Each match has a passage of the suspect, one of a source, their similarity and the words that contribute most to it.
+    Examples:
 
         cr5 plagiarism essay.txt index
 
@@ -185,7 +181,7 @@ def plagiarism(
 
         cr5 plagiarism essay.txt corpus.parquet --model model --langs it --json
     """
-    chosen = output_format(output, None, ("html", "json"))
+    chosen = output_format(output, None, ("html", "json"), (suspect, sources))
     with console.progress_bars(json) as progress, alignment.open_sources(sources, model, progress=progress) as index:
         found = alignment.find_reused(
             index, read_text(suspect, lang), lang=lang, langs=comma_separated(langs), min_score=min_score, hits=hits,

@@ -1,6 +1,7 @@
 """The commands by name. Only the code of the command that runs is imported, so that every command starts quickly."""
 
 from importlib import import_module
+from inspect import cleandoc
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -10,97 +11,117 @@ from typer.main import get_group
 from cr5.cli.render.console import out
 
 
-class Target(NamedTuple):
-    """Where a command is defined: as a function, or as an app with subcommands; ``cr5 --help`` shows ``summary``."""
+class CommandEntry(NamedTuple):
+    """A command: the module of this package that defines it, and the summary that ``cr5 --help`` shows.
+
+    ``name`` is that of its function, or of its app with subcommands; "" if it is the command's own name.
+    """
 
     module: str
-    name: str
     summary: str
+    name: str = ""
 
 
-COMMANDS = {
-    "demo": Target(
-        "cr5.cli.demo", "run_demo",
-        "Train on the built-in encyclopedia, evaluate on held-out concepts, and search across languages.",
-    ),
-    "train": Target("cr5.cli.commands", "train", "Learn a model from documents in several languages."),
-    "encode": Target(
-        "cr5.cli.commands", "encode", "Encode the lines of standard input as unit vectors, one row per line."
-    ),
-    "similar": Target("cr5.cli.commands", "similar", "Show the words of other languages that are nearest to a word."),
-    "lexicon": Target("cr5.cli.commands", "lexicon", "Show the most probable translations of words."),
-    "explain": Target(
-        "cr5.cli.commands", "explain",
-        "Show which words make two texts similar, and how much each word and each view contributes.",
-    ),
-    "info": Target(
-        "cr5.cli.commands",
-        "info",
-        "Show what a model has learned, and how its training ended; or what an index holds.",
-    ),
-    "model": Target(
-        "cr5.cli.models", "app", "Make a model of trained ones: fewer languages, more, or smaller numbers."
-    ),
-    "export": Target(
-        "cr5.cli.models", "export", "Write the words of a language and their vectors in a format of other libraries."
-    ),
-    "pull": Target(
-        "cr5.cli.sharing", "pull", "Download a model from the Hugging Face hub, or only some of its languages."
-    ),
-    "push": Target("cr5.cli.sharing", "push", "Upload a model to the Hugging Face hub, with a model card."),
-    "pretrain": Target(
-        "cr5.cli.pretraining", "pretrain",
-        "Make a model of Wikipedia in one command: download, train, evaluate, write its card, and publish it.",
-    ),
-    "index": Target(
-        "cr5.cli.search", "index", "Build a search index of documents in any languages of a model, or update it."
-    ),
-    "search": Target(
-        "cr5.cli.search", "search", "Find documents, in all languages, by the words and the meaning of a text."
-    ),
-    "pairs": Target(
-        "cr5.cli.search", "pairs",
-        "List the closest pairs of documents in two languages: translations, duplicates, borrowed texts.",
-    ),
-    "align": Target(
-        "cr5.cli.alignment", "align", "Align the sentences and sections of two documents in two languages."
-    ),
-    "mine": Target(
-        "cr5.cli.alignment", "mine", "Find parallel sentences in two collections that are not aligned."
-    ),
-    "plagiarism": Target(
-        "cr5.cli.alignment", "plagiarism", "List passages of a document that other documents have in other languages."
-    ),
-    "serve": Target(
-        "cr5.cli.serve", "serve",
-        "Serve an index over HTTP: a search page for people, and an API for programs, described at /docs.",
-    ),
-    "convert": Target(
-        "cr5.cli.exchange", "convert", "Convert word vectors that the paper's authors published into a model."
-    ),
-    "reproduce": Target(
-        "cr5.cli.reproduction", "reproduce",
-        "Repeat the paper's document retrieval on the authors' data, and print the results next to its Table 1.",
-    ),
-    "corpus": Target("cr5.cli.corpora", "app", "Make a corpus from existing data, or inspect one."),
-    "eval": Target(
-        "cr5.cli.evaluation", "app",
-        "Measure how well texts find their counterparts in other languages, and compare with baselines.",
-    ),
-}  # fmt: skip
-STYLE: dict[str, Any] = {"rich_markup_mode": "rich", "pretty_exceptions_enable": False}
+COMMANDS_BY_PANEL = {
+    "Make a model": {
+        "demo": CommandEntry(
+            "demo",
+            "Train on the built-in encyclopedia, evaluate on held-out concepts, and search across languages.",
+            "run_demo",
+        ),
+        "corpus": CommandEntry("corpora", "Make a corpus from existing data, or inspect one.", "app"),
+        "train": CommandEntry("commands", "Learn a model from documents in several languages."),
+        "pretrain": CommandEntry(
+            "pretraining",
+            "Make a model of Wikipedia in one command: download, train, evaluate, write its card, and publish it.",
+        ),
+        "pull": CommandEntry("exchange", "Download a model from the Hugging Face hub, or only some of its languages."),
+        "convert": CommandEntry("exchange", "Convert word vectors that the paper's authors published into a model."),
+    },
+    "Use a model": {
+        "info": CommandEntry(
+            "commands", "Show what a model has learned, and how its training ended; or what an index holds."
+        ),
+        "encode": CommandEntry("commands", "Encode the lines of standard input as unit vectors, one row per line."),
+        "similar": CommandEntry("commands", "Show the words of other languages that are nearest to a word."),
+        "lexicon": CommandEntry("commands", "Show the most probable translations of words."),
+        "explain": CommandEntry(
+            "commands", "Show which words make two texts similar, and how much each word and each view contributes."
+        ),
+        "align": CommandEntry("alignment", "Align the sentences and sections of two documents in two languages."),
+        "mine": CommandEntry("alignment", "Find parallel sentences in two collections that are not aligned."),
+        "plagiarism": CommandEntry(
+            "alignment", "List passages of a document that other documents have in other languages."
+        ),
+    },
+    "Search": {
+        "index": CommandEntry("search", "Build a search index of documents in any languages of a model, or update it."),
+        "search": CommandEntry("search", "Find documents, in all languages, by the words and the meaning of a text."),
+        "pairs": CommandEntry(
+            "search", "List the closest pairs of documents in two languages: translations, duplicates, plagiarism."
+        ),
+        "serve": CommandEntry(
+            "serve", "Serve an index over HTTP: a search page for people, and an API for programs, described at /docs."
+        ),
+    },
+    "Measure": {
+        "eval": CommandEntry(
+            "evaluation",
+            "Measure how well texts find their counterparts in other languages, and compare with baselines.",
+            "app",
+        ),
+        "reproduce": CommandEntry(
+            "reproduction",
+            "Repeat the paper's document retrieval on the authors' data, and print the results next to its Table 1.",
+        ),
+    },
+    "Change or share a model": {
+        "model": CommandEntry(
+            "models", "Derive a model from trained ones: select, merge or add languages, or quantise.", "app"
+        ),
+        "export": CommandEntry(
+            "exchange", "Write the words of a language and their vectors in a format of other libraries."
+        ),
+        "push": CommandEntry("exchange", "Upload a model to the Hugging Face hub, with a model card."),
+    },
+}
+COMMANDS = {name: entry for commands in COMMANDS_BY_PANEL.values() for name, entry in commands.items()}
+PANELS = {name: panel for panel, commands in COMMANDS_BY_PANEL.items() for name in commands}
+TYPER_OPTIONS: dict[str, Any] = {"rich_markup_mode": "rich", "pretty_exceptions_enable": False}
 
 
 def load_command(name: str) -> Any:
     """Import a command and build the parser of its arguments."""
-    module, attribute, _ = COMMANDS[name]
-    target, alone = getattr(import_module(module), attribute), typer.Typer(**STYLE)
+    module, _, attribute = COMMANDS[name]
+    target, alone = getattr(import_module(f"cr5.cli.{module}"), attribute or name), typer.Typer(**TYPER_OPTIONS)
     if isinstance(target, typer.Typer):
         alone.add_typer(target, name=name)
     else:
         alone.command(name)(target)
         alone.callback()(lambda: None)  # or else the command would become the whole app
-    return get_group(alone).commands[name]
+    command = get_group(alone).commands[name]
+    _format_help(command)
+    return command
+
+
+def _format_help(command: Any) -> None:
+    """Make one line of each paragraph of a help text, which the terminal wraps; examples are indented and bold."""
+    paragraphs = cleandoc(command.help or "").split("\n\n")
+    command.help = "\n\n".join(
+        f"[bold]{part}[/bold]" if part.startswith("    ") else " ".join(part.split()) for part in paragraphs
+    )
+    get_parameters = command.get_params
+    command.get_params = lambda context: _without_types_of_flags(get_parameters(context))
+    for subcommand in getattr(command, "commands", {}).values():
+        _format_help(subcommand)
+
+
+def _without_types_of_flags(parameters: Any) -> Any:
+    """The parameters of a command; the help shows no type for a flag, which takes no value."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
 
 
 class CommandGroup(TyperGroup):
@@ -123,7 +144,12 @@ class CommandGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary) if self._shows_help else load_command(cmd_name)
+        if not self._shows_help:
+            return load_command(cmd_name)
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name].summary, rich_help_panel=PANELS[cmd_name])
+
+    def get_params(self, ctx: Any) -> Any:
+        return _without_types_of_flags(super().get_params(ctx))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self._shows_help = True
@@ -139,7 +165,7 @@ app = typer.Typer(
     help="Embed documents in any language in one vector space, learned from your own corpus.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    **STYLE,
+    **TYPER_OPTIONS,
 )
 
 

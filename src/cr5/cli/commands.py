@@ -7,21 +7,9 @@ from typing import Annotated
 
 import typer
 
+from cr5.cli import options
+from cr5.cli.interrupts import sigterm_as_interrupt
 from cr5.cli.options import (
-    Corpora,
-    Engine,
-    Json,
-    Langs,
-    Memory,
-    Model,
-    Preset,
-    Rank,
-    Ridge,
-    Scheduler,
-    SettingChanges,
-    Store,
-    Threads,
-    Workers,
     comma_separated,
     decode_text,
     parse_bytes,
@@ -30,25 +18,27 @@ from cr5.cli.options import (
     parse_ridge,
     read_corpora,
 )
-from cr5.cli.render import console, models
+from cr5.cli.render import console
+from cr5.cli.render import models as render
 from cr5.cli.render.console import err
 from cr5.corpus.skipped import OnError as CorpusErrors
 from cr5.corpus.skipped import Skipped
-from cr5.errors import Cr5Error, quoted
+from cr5.errors import Cr5Error
+from cr5.message_parts import quoted
 from cr5.model import Cr5
-from cr5.model.training import checkpoint_path, train_model
+from cr5.model.folder_training import checkpoint_path, train_model
 from cr5.storage import vector_files
 
 
 def train(
-    corpora: Corpora,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the model to.", metavar="MODEL")],
-    langs: Langs = None,
-    preset: Preset = "default",
-    rank: Rank = None,
-    ridge: Ridge = None,
+    corpora: options.Corpora,
+    output: options.ModelOutput,
+    langs: options.Langs = None,
+    preset: options.Preset = "default",
+    rank: options.Rank = None,
+    ridge: options.Ridge = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Random seed.", show_default="0")] = None,
-    setting: SettingChanges = None,
+    setting: options.SettingChanges = None,
     from_model: Annotated[
         Path | None,
         typer.Option(
@@ -66,11 +56,11 @@ def train(
             show_default="raise, but skip concepts in only one language",
         ),
     ] = None,
-    threads: Threads = None,
-    engine: Engine = "cpu",
-    memory: Memory = None,
-    scheduler: Scheduler = None,
-    workers: Workers = None,
+    threads: options.Threads = None,
+    engine: options.Engine = "cpu",
+    memory: options.Memory = None,
+    scheduler: options.Scheduler = None,
+    workers: options.Workers = None,
     timeout_seconds: Annotated[
         float | None,
         typer.Option(
@@ -89,14 +79,14 @@ def train(
         ),
     ] = False,
     no_extendable: Annotated[bool, typer.Option("--no-extendable", help="Never save the concept targets.")] = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Learn a model from documents in several languages.
 
-    Every document has a concept (what it is about, the same in all languages), a language and a text.
-    Ctrl-C stops the training. Once the corpus has been read, the unfinished model is saved,
-    unless MODEL already contains a finished one. Once the ridge has been chosen, there is
-    also a checkpoint, from which --resume continues. Examples:
+    Every document has a concept (what it is about, the same in all languages), a language and a text. Ctrl-C, or
+    SIGTERM, stops the training. Once the corpus has been read, the unfinished model is saved, unless MODEL already
+    contains a finished one. Once the ridge has been chosen, there is also a checkpoint, from which --resume continues.
+    Examples:
 
         cr5 train corpus/ -o model
 
@@ -119,9 +109,8 @@ def train(
     model = Cr5(preset, **changes) if from_model is None else Cr5.load(from_model)
     skipped = Skipped()
     start = time.perf_counter()
-    budget = None if memory is None else parse_bytes(memory)
     try:
-        with console.progress_bars(json) as progress:
+        with sigterm_as_interrupt(), console.progress_bars(json) as progress:
             saved = train_model(
                 model,
                 read_corpora(corpora, langs, on_error or "raise", skipped),
@@ -130,7 +119,7 @@ def train(
                 update=from_model is not None,
                 engine=engine,
                 engine_options={
-                    "memory": budget,
+                    "memory": parse_bytes(memory),
                     "scheduler": scheduler,
                     "workers": workers,
                     "timeout_seconds": timeout_seconds,
@@ -153,13 +142,13 @@ def train(
         console.as_json(about | {"skipped": skipped.counts, "report": model.report})
     else:
         console.skipped_lines(skipped)
-        models.training_report(model, output if saved else None, seconds)
+        render.training_report(model, output if saved else None, seconds)
     if model.report["interrupted"]:
         sys.exit(130)
 
 
 def encode(
-    model: Model,
+    model: options.Model,
     lang: Annotated[
         str | None, typer.Option(help="Language of the lines, e.g. it.", metavar="CODE", show_default="guessed")
     ] = None,
@@ -206,7 +195,7 @@ def encode(
         shares = loaded.coverage_parts(texts, langs)._asdict() if coverage else None
         vector_files.write(output, vectors, texts, shares)
     if texts and lang is None:
-        models.guessed_languages(langs)
+        render.guessed_languages(langs)
     if empty:
         word = "word" if lang is None else f"{lang} word"
         console.warn(
@@ -216,14 +205,14 @@ def encode(
 
 
 def similar(
-    model: Model,
+    model: options.Model,
     word: Annotated[str, typer.Argument(help="A word.", metavar="WORD")],
     lang: Annotated[str, typer.Option(help="Language of the word, e.g. it.", metavar="CODE")],
     to: Annotated[
         str | None, typer.Option(help="Languages to look in, e.g. en,da.", show_default="all others", metavar="CODES")
     ] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Words per language.")] = 10,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Show the words of other languages that are nearest to a word.
 
@@ -239,16 +228,16 @@ def similar(
         console.as_json({"word": word, "lang": lang, "similar": neighbours})
         return
     for target, words in neighbours.items():
-        models.similar_words(word, lang, target, words)
+        render.similar_words(word, lang, target, words)
 
 
 def lexicon(
-    model: Model,
+    model: options.Model,
     source: Annotated[str, typer.Argument(help="Language of the words, e.g. en.", metavar="SOURCE")],
     target: Annotated[str, typer.Argument(help="Language to translate to, e.g. it.", metavar="TARGET")],
     words: Annotated[list[str], typer.Argument(help="Words to translate.", metavar="WORD")],
     k: Annotated[int, typer.Option("-k", min=1, max=10, help="Translations per word.")] = 5,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Show the most probable translations of words.
 
@@ -267,17 +256,17 @@ def lexicon(
         console.as_json({"source": source, "target": target, "translations": translations})
         return
     for word, found in translations.items():
-        models.translations(word, source, target, found)
+        render.translations(word, source, target, found)
 
 
 def explain(
-    model: Model,
+    model: options.Model,
     text_a: Annotated[str, typer.Argument(help="A text, or @FILE to read one.", metavar="TEXT_A")],
     text_b: Annotated[str, typer.Argument(help="Another text, or @FILE.", metavar="TEXT_B")],
     lang_a: Annotated[str, typer.Option("--lang-a", "-a", help="Language of the first text.", metavar="CODE")],
     lang_b: Annotated[str, typer.Option("--lang-b", "-b", help="Language of the second text.", metavar="CODE")],
     k: Annotated[int, typer.Option("-k", min=1, help="Words to show.")] = 10,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Show which words make two texts similar, and how much each word and each view contributes.
 
@@ -292,13 +281,13 @@ def explain(
         by_views = explanation.similarity_by_views
         console.as_json(explanation._asdict() | {"similarity_by_views": by_views, "views": views})
         return
-    models.explanation(explanation, lang_a, lang_b)
+    render.explanation(explanation, lang_a, lang_b)
 
 
 def info(
     folder: Annotated[Path, typer.Argument(metavar="MODEL|INDEX", help="A folder that cr5 train or cr5 index wrote.")],
-    store: Store = None,
-    json: Json = False,
+    store: options.Store = None,
+    json: options.Json = False,
 ) -> None:
     """Show what a model has learned, and how its training ended; or what an index holds.
 
@@ -317,19 +306,22 @@ def info(
         settings = loaded.settings.to_json()
         console.as_json({"langs": loaded.langs, "sizes": sizes, "settings": settings, "report": loaded.report})
         return
-    models.training_report(loaded, folder, None)
+    render.training_report(loaded, folder, None)
 
 
 def _index_info(folder: Path, store: str | None, json: bool) -> None:
     from cr5.cli.render.search import index_report  # models are described without what a search needs
     from cr5.index import Index
+    from cr5.index.field_names import field_kinds, list_fields
 
     with Index.open(folder, store=store) as index:
-        about, store_label = index.about(), index.store_label
+        about, store_label, kinds = index.about(), index.store_label, field_kinds(index)
     if json:
-        console.as_json({"index": str(folder), "about": about})
-    else:
-        index_report(folder, about, store_label)
+        console.as_json({"index": str(folder), "about": about, "fields": kinds})
+        return
+    index_report(folder, about, store_label)
+    if kinds:
+        console.out.print(f"fields: {list_fields(kinds)}")
 
 
 def _text(given: str, lang: str) -> str:

@@ -17,7 +17,7 @@ from cr5.cli.serve import serve
 from cr5.corpus.documents import Document
 from cr5.data import BUILTIN
 from cr5.errors import Cr5Error
-from cr5.evaluate.known_items.api import search as evaluate_search
+from cr5.evaluate.tasks.search.task import search as evaluate_search
 from cr5.index import Index
 from cr5.model import Cr5
 

@@ -7,43 +7,25 @@ from typing import Annotated, Any, cast
 import typer
 
 from cr5 import evaluate
+from cr5.cli import options
 from cr5.cli.messages import in_command_line_terms
-from cr5.cli.options import (
-    Corpora,
-    Json,
-    Langs,
-    Model,
-    OnError,
-    Preset,
-    Rank,
-    Ridge,
-    SettingChanges,
-    Store,
-    comma_separated,
-    parse_rank,
-    parse_ridge,
-    parse_settings,
-)
-from cr5.cli.render import console, scores, search_scores
+from cr5.cli.options import comma_separated, parse_rank, parse_ridge, parse_settings
+from cr5.cli.render import console, scores
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.evaluate.api import DOCUMENT_SYSTEMS
-from cr5.evaluate.known_items.api import QUERIES, TYPES
-from cr5.evaluate.known_items.queries import QueryType
-from cr5.evaluate.preparation import DEFAULT_BASELINES, Systems, corpus_name
+from cr5.evaluate.preparation import DEFAULT_BASELINES
 from cr5.evaluate.report.formatting import describe_failures
 from cr5.evaluate.runs import REGIMES, CslsOver, Regime, Run
 from cr5.evaluate.splits import LOW_RESOURCE, MAX_CANDIDATES, MAX_QUERIES, MIN_QUERIES
 from cr5.evaluate.systems.registry import KEYS
+from cr5.evaluate.tasks.search.queries import QueryType
+from cr5.evaluate.tasks.search.task import QUERIES, TYPES
 from cr5.evaluate.tasks.sentences import SENTENCE_QUERIES, SEPARATE_SHARE
 from cr5.index import Index
 from cr5.progress import stop_on_interrupt
 
-app = typer.Typer(
-    help="Measure how well texts find their counterparts in other languages, and compare with baselines.",
-    no_args_is_help=True,
-    invoke_without_command=True,
-)
+app = typer.Typer(no_args_is_help=True, invoke_without_command=True)
 
 Output = Annotated[
     Path | None,
@@ -51,7 +33,10 @@ Output = Annotated[
 ]
 Train = Annotated[
     list[str] | None,
-    typer.Option(help="Documents to train the baselines on; to be fair, those of the model.", metavar="CORPUS"),
+    typer.Option(
+        help="Documents to train the baselines on; for a fair comparison, those that the model was trained on.",
+        metavar="CORPUS",
+    ),
 ]
 Dictionary = Annotated[
     list[Path] | None,
@@ -66,7 +51,7 @@ Baselines = Annotated[
     typer.Option(
         help=f"With --train: the systems to compare the model with ({', '.join(KEYS)}).",
         metavar="NAMES",
-        show_default=",".join(DEFAULT_BASELINES),
+        show_default=", ".join(DEFAULT_BASELINES),
     ),
 ]
 CslsOverOption = Annotated[
@@ -89,7 +74,7 @@ def root(
         str | None,
         typer.Option(help="With --compare: the system of A and the system of B to compare.", metavar="NAME,NAME"),
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Measure how well texts find their counterparts in other languages, and compare with baselines.
 
@@ -123,9 +108,9 @@ def root(
 
 @app.command()
 def documents(
-    corpora: Corpora,
+    corpora: options.Corpora,
     output: Output = None,
-    langs: Langs = None,
+    langs: options.Langs = None,
     regimes: Annotated[
         str,
         typer.Option(
@@ -133,12 +118,17 @@ def documents(
         ),
     ] = "joint",
     systems: Annotated[
-        str, typer.Option(help=f"What to measure: {', '.join(KEYS)}, several with commas, or all.", metavar="NAMES")
+        str,
+        typer.Option(
+            help=f"What to measure: {', '.join(KEYS)}, several with commas, or all.",
+            metavar="NAMES",
+            show_default=", ".join(DOCUMENT_SYSTEMS),
+        ),
     ] = ",".join(DOCUMENT_SYSTEMS),
-    preset: Preset = "default",
-    rank: Rank = None,
-    ridge: Ridge = None,
-    setting: SettingChanges = None,
+    preset: options.Preset = "default",
+    rank: options.Rank = None,
+    ridge: options.Ridge = None,
+    setting: options.SettingChanges = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the split.", show_default="0")] = None,
     queries: Annotated[
         int | None,
@@ -209,9 +199,9 @@ def documents(
             metavar="FOLDER",
         ),
     ] = None,
-    on_error: OnError = "raise",
+    on_error: options.OnError = "raise",
     details: Details = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Hold documents out, train without them, and see whether they find each other across languages.
 
@@ -242,8 +232,8 @@ def documents(
     with console.progress_bars(json) as progress, stop_on_interrupt() as should_stop:
         run = evaluate.documents(
             corpora,
-            systems=_systems(systems),
-            regimes="all" if regimes == "all" else cast(list[Regime], comma_separated(regimes) or []),
+            systems=comma_separated(systems) or [],
+            regimes=cast(list[Regime], comma_separated(regimes) or []),
             validation=validation,
             csls_over=csls_over,
             low_resource=low_resource,
@@ -251,7 +241,6 @@ def documents(
             drop=drop,
             dictionary=dictionary or (),
             vectors=dict(_named_folder(item) for item in vectors or []),
-            name=corpus_name(corpora),
             output=output,
             progress=progress,
             should_stop=should_stop,
@@ -266,7 +255,7 @@ def documents(
 
 @app.command()
 def sentences(
-    model: Model,
+    model: options.Model,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -275,7 +264,7 @@ def sentences(
         ),
     ],
     output: Output = None,
-    langs: Langs = None,
+    langs: options.Langs = None,
     queries: Annotated[
         int, typer.Option(min=1, help="Queries per language pair; all its sentences are candidates.")
     ] = SENTENCE_QUERIES,
@@ -289,7 +278,7 @@ def sentences(
     csls_over: CslsOverOption = "queries",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the split.")] = 0,
     details: Details = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """See whether sentences find their translations, with a model that was trained on other texts.
 
@@ -307,7 +296,7 @@ def sentences(
             queries=queries,
             separate=separate,
             train=train,
-            systems=_systems(systems) if systems else None,
+            systems=comma_separated(systems),
             dictionary=dictionary or (),
             validation=validation,
             csls_over=csls_over,
@@ -320,7 +309,7 @@ def sentences(
 
 @app.command()
 def words(
-    model: Model,
+    model: options.Model,
     dictionaries: Annotated[
         list[Path],
         typer.Argument(help="Test words, source<TAB>target, in files named like en-it.test.tsv.", metavar="DICTIONARY"),
@@ -331,7 +320,7 @@ def words(
     dictionary: Dictionary = None,
     csls_over: CslsOverOption = "queries",
     details: Details = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """See whether words find their translations among all words of the other language.
 
@@ -346,7 +335,7 @@ def words(
             model,
             dictionaries,
             train=train,
-            systems=_systems(systems) if systems else None,
+            systems=comma_separated(systems),
             dictionary=dictionary or (),
             csls_over=csls_over,
             output=output,
@@ -357,20 +346,18 @@ def words(
 
 @app.command()
 def search(
-    index: Annotated[Path, typer.Argument(help="A folder that cr5 index wrote.", metavar="INDEX")],
+    index: options.IndexFolder,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write search.json, scores.csv and report.md to.")
     ] = None,
-    langs: Langs = None,
+    langs: options.Langs = None,
     types: Annotated[
         str | None, typer.Option(help=f"Types of queries: {', '.join(TYPES)}.", metavar="NAMES", show_default="all")
     ] = None,
     queries: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            help="Queries per type and language, and as many again across languages.",
-            show_default=f"{QUERIES}",
+            min=1, help="Queries per type and language, and as many again across languages.", show_default=f"{QUERIES}"
         ),
     ] = None,
     query_file: Annotated[
@@ -382,23 +369,23 @@ def search(
         ),
     ] = None,
     validation: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--validation/--test",
-            help="Which half of the concepts to query: validation for choosing settings, test for reporting. Of a "
-            "--query-file of your own, all are used by default.",
+            help="Which half of the concepts to query: validation for choosing settings, test for reporting.",
+            show_default="test; all queries of a --query-file of your own",
         ),
-    ] = False,
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed for sampling documents and sentences.", show_default="0")
     ] = None,
-    store: Store = None,
-    json: Json = False,
+    store: options.Store = None,
+    json: options.Json = False,
 ) -> None:
     """See whether an index finds documents by queries whose answers are known, and compare with BM25.
 
-    Queries are generated from the documents. Each searches its own language and,
-    if its concept has documents in other languages, one of those. Examples:
+    Queries are generated from the documents. Each searches its own language and, if its concept has documents in other
+    languages, one of those. Examples:
 
         cr5 eval search index -o results
 
@@ -421,9 +408,8 @@ def search(
     if json:
         console.as_json(run.to_json())
         return
-    search_scores.search_tables(run)
-    if output:
-        console.out.print(f"written to {output}: report.md, scores.csv, search.json", style="dim")
+    scores.search_tables(run)
+    scores.written_files(output, ("report.md", "scores.csv", "search.json"))
 
 
 def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Skipped | None = None) -> None:
@@ -434,9 +420,9 @@ def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Ski
         if skipped:
             console.skipped_lines(skipped)
         scores.run_tables(
-            run, details, lambda text: in_command_line_terms(text, app, [run.task]), has_files=output is not None
+            run, details, lambda text: in_command_line_terms(text, ["eval", run.task]), has_files=output is not None
         )
-        written(output)
+        scores.written_files(output)
     check_own_systems(run)
 
 
@@ -445,15 +431,6 @@ def check_own_systems(run: Run) -> None:
     own = [failed for (name, _), group in run.not_measured().items() if run.role(name) == "own" for failed in group]
     if own:
         raise Cr5Error(f"{'; '.join(describe_failures(own))}. Everything else was measured")
-
-
-def written(output: Path | None) -> None:
-    if output:
-        console.out.print(f"written to {output}: report.html, report.md, scores.csv, run.json", style="dim")
-
-
-def _systems(text: str) -> Systems:
-    return "all" if text == "all" else comma_separated(text) or []
 
 
 def _named_folder(item: str) -> tuple[str, str]:

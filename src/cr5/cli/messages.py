@@ -7,23 +7,28 @@ from typing import Any
 
 from typer.main import get_command
 
-# Parameters of functions that a command has under other names, and functions that are commands.
-_OTHER_NAMES = {"pretrain": {"langs": "--wikipedia", "repo": "--push"}}
+from cr5.cli.app import app
+
+# Parameters that a command has under other names or advises for another command, and functions that are commands.
+_OTHER_NAMES = {
+    "pretrain": {"langs": "--wikipedia", "repo": "--push"},
+    "documents": {"drop_foreign": "--drop-foreign"},
+}
 _FUNCTIONS = {"fit": "cr5 train", "mine": "cr5 mine", "subset": "cr5 model subset"}
 # A parameter in backticks, alone or with what is done to it: `rank`, `rank=500`, `rank <= 399`, `on_error="skip"`.
 _PARAMETER = re.compile(r"`(\w+)(?:(\s*[<>]?=\s*|\s*[<>]\s*)([^`]*))?`")
 
 
-def in_command_line_terms(message: str, app: Any, arguments: Sequence[str]) -> str:
+def in_command_line_terms(message: str, arguments: Sequence[str], app: Any = app) -> str:
     """Replace parameters in backticks: `rank=500` by "--rank 500", `tol` by "--set tol", `repo` by "REPO".
 
-    ``arguments`` of ``app`` begin with the name of the running command, whose options and arguments are meant. Names
-    that are neither, nor settings that it takes, lose their backticks and stay as they are.
+    ``arguments`` of ``app`` begin with the name of the running command, whose options are meant. Names that are
+    neither, nor settings that it takes, lose their backticks and stay as they are.
     """
     return _replace(message, _options(get_command(app), arguments)) if _PARAMETER.search(message) else message
 
 
-def in_terms_of_set(message: str) -> str:
+def settings_as_options(message: str) -> str:
     """Replace settings in backticks as commands with --set take them: `min_unique` by "--set min_unique"."""
     return _replace(message, {"setting": "--set"})
 

@@ -11,7 +11,8 @@ from cr5.cli.render.console import err
 from cr5.corpus.formats import FORMAT_NAMES
 from cr5.corpus.reading import CorpusReader, read_batches
 from cr5.corpus.skipped import Skipped
-from cr5.errors import Cr5Error, plural
+from cr5.errors import Cr5Error
+from cr5.message_parts import plural
 from cr5.settings import PRESETS, Settings, make_settings
 from cr5.training.engines.registry import EngineName
 
@@ -29,6 +30,8 @@ Corpora = Annotated[
 def _not_empty(langs: str | None) -> str | None:
     if langs is not None and not comma_separated(langs):
         raise typer.BadParameter("no language is named; write them like en,it, or leave the option out")
+    if langs is not None and any(len(part.split()) > 1 for part in langs.split(",")):
+        raise typer.BadParameter(f"{langs!r} has a blank within a code; separate codes by commas, like en,it")
     return langs
 
 
@@ -39,13 +42,17 @@ OnError = Annotated[
     Literal["raise", "skip"],
     typer.Option(help="What to do with unusable input: stop with an error, or skip and count it."),
 ]
-Preset = Annotated[str, typer.Option(help=f"Settings to start from: {', '.join(PRESETS)} (as in the paper).")]
+Preset = Annotated[
+    str, typer.Option(help=f"Settings to start from: {', '.join(PRESETS)} (as in the paper).", metavar="NAME")
+]
 SettingChanges = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any other setting, e.g. min_documents=5; may be repeated.", metavar="NAME=VALUE"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Model = Annotated[Path, typer.Argument(help="The folder of a model.", metavar="MODEL")]
+ModelOutput = Annotated[Path, typer.Option("--output", "-o", help="Folder to write the model to.", metavar="MODEL")]
+IndexFolder = Annotated[Path, typer.Argument(help="The folder of an index, made by cr5 index.", metavar="INDEX")]
 Store = Annotated[
     str | None,
     typer.Option(
@@ -68,8 +75,7 @@ Threads = Annotated[
     typer.Option(min=1, help="Threads that read the corpus, count words and compute.", show_default="all cores"),
 ]
 Engine = Annotated[
-    EngineName,
-    typer.Option(help="Where to compute: all cores of this machine, an NVIDIA GPU, or a Dask cluster."),
+    EngineName, typer.Option(help="Where to compute: all cores of this machine, an NVIDIA GPU, or a Dask cluster.")
 ]
 Memory = Annotated[
     str | None, typer.Option(help="Memory limit of the fit, e.g. 4GB; the rest goes to disk.", metavar="SIZE")
@@ -137,7 +143,8 @@ def read_corpora(
     corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped
 ) -> CorpusReader:
     """Read files, folders and the built-in encyclopedia in batches; name the files in folders that are not read."""
-    reader = read_batches(corpora, langs=comma_separated(langs), on_error=on_error, skipped=skipped)
+    chosen = comma_separated(langs)
+    reader = read_batches(corpora, langs=chosen, on_error=on_error, skipped=skipped, require_langs=True)
     if reader.ignored:
         count, formats = plural(len(reader.ignored), "file"), FORMAT_NAMES
         example = min(reader.ignored)
@@ -166,6 +173,7 @@ def parse_ridge(text: str | None) -> float | str | None:
 
 def decode_text(data: bytes, source: str, lang: str | None) -> str:
     """Decode a text in UTF-8, or in Windows-1252 if that is evident for its language; ``source`` names it."""
+    from cr5.corpus.tables import describe_utf8_error
     from cr5.sources.markup.encoding import WESTERN, decode_western
 
     try:
@@ -174,11 +182,13 @@ def decode_text(data: bytes, source: str, lang: str | None) -> str:
         if lang is not None and (text := decode_western(data, lang)) is not None:
             err.print(f"note: {source} is not UTF-8; it is read as {WESTERN}", soft_wrap=True)
             return text
-        raise Cr5Error(f"{source} is not UTF-8 (byte {error.start}); convert it first, e.g. with iconv") from error
+        raise Cr5Error(f"{source}: {describe_utf8_error(error)}") from error
 
 
-def parse_bytes(text: str) -> int:
+def parse_bytes(text: str | None) -> int | None:
     """Parse a number of bytes: 4GB, 800 MB, 1.5g, 512MiB."""
+    if text is None:
+        return None
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", text.lower())
     if not match:
         raise Cr5Error(f"{text!r} is not an amount of memory; write it like 4GB or 800MB")

@@ -1,23 +1,21 @@
 """The command ``cr5 reproduce``."""
 
-import time
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from cr5 import evaluate
-from cr5.cli.evaluation import Output, check_own_systems, written
+from cr5.cli.evaluation import Output, check_own_systems
 from cr5.cli.options import Json, Langs, OnError, Rank, SettingChanges, comma_separated, parse_changes, parse_rank
-from cr5.cli.render import console, scores
+from cr5.cli.render import console, scores, table1
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
-from cr5.evaluate.preparation import check_output
-from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES
+from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES, MIN_QUERIES
 from cr5.evaluate.tasks.reproduce import (
     DOCUMENT_WORDS,
     LOW_RESOURCE_CONCEPTS,
     QUERY_WORDS,
+    PaperData,
     PublishedRuns,
     reproduce_published,
 )
@@ -41,7 +39,8 @@ def reproduce(
     queries: Annotated[
         int,
         typer.Option(
-            min=1, help="Test queries per language pair, at most a tenth of the concepts that the pair shares."
+            min=MIN_QUERIES,
+            help="Test queries per language pair, at most a tenth of the concepts that the pair shares.",
         ),
     ] = MAX_QUERIES,
     candidates: Annotated[int, typer.Option(min=1, help="Candidates per language.")] = MAX_CANDIDATES,
@@ -56,7 +55,7 @@ def reproduce(
         typer.Option(
             "--document-words",
             "--documents",
-            help="Least and largest number of frequent words of a document.",
+            help="Smallest and largest number of frequent words in a document.",
             metavar="LOW HIGH",
         ),
     ] = DOCUMENT_WORDS,
@@ -65,7 +64,7 @@ def reproduce(
         typer.Option(
             "--query-words",
             "--asked",
-            help="Least and largest number of frequent words of a query.",
+            help="Smallest and largest number of frequent words in a query.",
             metavar="LOW HIGH",
         ),
     ] = QUERY_WORDS,
@@ -85,11 +84,15 @@ def reproduce(
     ] = None,
     sentences: Annotated[
         list[Path] | None,
-        typer.Option(help="With --published: aligned sentences, as for cr5 eval sentences; may be repeated."),
+        typer.Option(
+            help="With --published: aligned sentences, as for cr5 eval sentences; may be repeated.", metavar="FILE"
+        ),
     ] = None,
     words: Annotated[
         list[Path] | None,
-        typer.Option(help="With --published: a dictionary, as for cr5 eval words; may be repeated."),
+        typer.Option(
+            help="With --published: a dictionary, as for cr5 eval words; may be repeated.", metavar="DICTIONARY"
+        ),
     ] = None,
     on_error: OnError = "raise",
     json: Json = False,
@@ -102,79 +105,57 @@ def reproduce(
 
         cr5 reproduce wsdm19 data/ --published downloads/ --model-name joint_4
     """
-    check_output(output)
-    skipped = Skipped()
-    started = time.perf_counter()
+    skipped, chosen_langs = Skipped(), comma_separated(langs)
+    paper_data = PaperData(
+        data,
+        langs=chosen_langs,
+        document_words=document_words,
+        query_words=query_words,
+        queries=queries,
+        candidates=candidates,
+        candidates_train=candidates_train,
+        seed=seed,
+        on_error=on_error,
+        skipped=skipped,
+    )
     if published is not None or model_name or sentences or words:
         if published is None or not model_name:
             raise Cr5Error("published vectors need both --published FOLDER and --model-name, e.g. joint_4")
         if rank or setting or candidates_train:
             raise Cr5Error("--rank, --set and --candidates-train are for training; leave them out with --published")
         with console.progress_bars(json) as progress:
-            chosen = comma_separated(langs)
             model = Cr5.load_published(
-                published, model_name, chosen, on_error=on_error, skipped=skipped, progress=progress
+                published, model_name, chosen_langs, on_error=on_error, skipped=skipped, progress=progress
             )
             runs = reproduce_published(
-                data,
-                model,
-                sentences=sentences or (),
-                words=words or (),
-                langs=chosen,
-                document_words=document_words,
-                query_words=query_words,
-                queries=queries,
-                candidates=candidates,
-                seed=seed,
-                on_error=on_error,
-                skipped=skipped,
-                progress=progress,
+                paper_data, model, sentences=sentences or (), words=words or (), output=output, progress=progress
             )
         _show_published(runs, output, json, skipped)
         return
+    overrides = parse_changes(setting, rank=parse_rank(rank))
     with console.progress_bars(json) as progress:
-        run, split = reproduce_table(
-            data,
-            langs=comma_separated(langs),
-            document_words=document_words,
-            query_words=query_words,
-            queries=queries,
-            candidates=candidates,
-            candidates_train=candidates_train,
-            low_resource=low_resource,
-            seed=seed,
-            overrides=parse_changes(setting, rank=parse_rank(rank)),
-            on_error=on_error,
-            skipped=skipped,
-            progress=progress,
+        run = reproduce_table(
+            paper_data, low_resource=low_resource, overrides=overrides, output=output, progress=progress
         )
-    run.facts["seconds"] = time.perf_counter() - started
-    if output:
-        evaluate.write_reports(run, output)
-        split.save(output / "split.json")
     if json:
         console.as_json(run.to_json())
     else:
         console.skipped_lines(skipped)
-        scores.reproduction_table(run)
-        written(output)
+        table1.reproduction_table(run)
+        scores.written_files(output)
     check_own_systems(run)
 
 
 def _show_published(runs: PublishedRuns, output: Path | None, json: bool, skipped: Skipped) -> None:
-    tasks = {"documents": runs.documents, "sentences": runs.sentences, "words": runs.words}
-    measured = {task: run for task, run in tasks.items() if run is not None}
-    if output:
-        for task, run in measured.items():
-            evaluate.write_reports(run, output / task)
-        runs.split.save(output / "documents" / "split.json")
+    by_task = runs.by_task()
     if json:
-        console.as_json({task: run.to_json() for task, run in measured.items()})
+        console.as_json({task: run.to_json() for task, run in by_task.items()})
         return
     console.skipped_lines(skipped)
-    scores.reproduction_table(runs.documents)
-    for task, run in measured.items():
-        if task != "documents":
+    for task, run in by_task.items():
+        if task == "documents":
+            table1.reproduction_table(run)
+        else:
             console.out.print()
             scores.run_tables(run, has_files=output is not None)
-        written(output and output / task)
+        scores.written_files(output and output / task)

@@ -20,11 +20,17 @@ from cr5.errors import Cr5Error, Cr5Warning
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE: what a shell reports of a program whose reader has ended
 
+_MEANT_BY_FURTHER_ARGUMENTS = {
+    "search": "put a query of several words in quotation marks",
+    "encode": "texts are read from standard input: cr5 encode MODEL < FILE",
+}
+_MEMORY_ADVICE = "close other programs, or raise the memory limit of the process or container"
 _ADVICE = {
     errno.ENOSPC: "free some space, or write to another disk",
     errno.EDQUOT: "free some space, or write to another disk",
     errno.EFBIG: "write to another disk",
     errno.EROFS: "choose another path",
+    errno.ENOMEM: _MEMORY_ADVICE,
     errno.EACCES: "change its permissions, or choose another path",
     errno.EPERM: "change its permissions, or choose another path",
 }
@@ -32,6 +38,7 @@ _ADVICE = {
 
 def run_and_flush(arguments: list[str]) -> int:
     """Run the command, as the main program, until all of its output is written; return its exit code."""
+    _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a terminal cannot show becomes a question mark
@@ -40,7 +47,20 @@ def run_and_flush(arguments: list[str]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         code = _end_output()
+    except OSError as error:
+        _end_output()
+        code = code or _show_error(error, arguments)
     return code
+
+
+def _open_standard_streams() -> None:
+    """Replace standard streams that are closed by empty ones, and an unbuffered output, which may cut a long write."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):  # python -u; such a stream drops what did not fit
+        descriptor, encoding = sys.stdout.fileno(), sys.stdout.encoding
+        sys.stdout = open(descriptor, "w", buffering=1, encoding=encoding, closefd=False)  # noqa: SIM115
 
 
 def run_command(arguments: list[str]) -> int:
@@ -63,18 +83,30 @@ def _run(arguments: list[str]) -> int:
         if isinstance(end.__context__, BrokenPipeError):  # which typer handles by an exit
             return _end_output()
         return int(end.code or 0)
-    except (Cr5Error, OSError, MemoryError) as error:
+    except (Cr5Error, OSError, MemoryError, ImportError) as error:
         if os.environ.get("CR5_DEBUG"):
             raise
-        err.print(Text.assemble(("error: ", "bold red"), _message(error, arguments)), soft_wrap=True)
-        return 1
+        return _show_error(error, arguments)
     except Exception as error:
         # Errors of usage, which typer raises, know how to print themselves.
         if not (hasattr(error, "show") and hasattr(error, "exit_code")):
             raise
+        _explain_usage(error, arguments)
         error.show()
         return int(error.exit_code)
     return code if isinstance(code, int) else 0
+
+
+def _explain_usage(error: Any, arguments: Sequence[str]) -> None:
+    """Say in an error of usage what is usually meant by a further argument, and which subcommands there are."""
+    message = str(getattr(error, "message", ""))
+    if "unexpected extra argument" in message and arguments[0] in _MEANT_BY_FURTHER_ARGUMENTS:
+        message = f"{message.rstrip('.')}; {_MEANT_BY_FURTHER_ARGUMENTS[arguments[0]]}"
+    context = getattr(error, "ctx", None)
+    if message.startswith("No such command") and context is not None and context.parent is not None:
+        names = context.command.list_commands(context)
+        message = f"{message.rstrip('.')}; choose from {', '.join(names)}"
+    error.message = message.removeprefix("Value error, ")  # which typer adds for some values
 
 
 @contextmanager
@@ -86,7 +118,7 @@ def _shown_warnings(arguments: Sequence[str]) -> Iterator[None]:
 
         def shown(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if issubclass(category, Cr5Warning):
-                warn(in_command_line_terms(str(message), app, arguments))
+                warn(in_command_line_terms(str(message), arguments))
             else:
                 show(message, category, *place, **more)
 
@@ -101,8 +133,17 @@ def _end_output() -> int:
     return BROKEN_PIPE
 
 
+def _show_error(error: BaseException, arguments: list[str]) -> int:
+    err.print(Text.assemble(("error: ", "bold red"), _message(error, arguments)), soft_wrap=True)
+    return 1
+
+
 def _message(error: BaseException, arguments: Sequence[str]) -> str:
     if isinstance(error, OSError) and error.strerror:
         reason = "; ".join(filter(None, [error.strerror.lower(), _ADVICE.get(error.errno or 0)]))
         return f"{error.filename}: {reason}" if error.filename else reason
-    return in_command_line_terms(str(error), app, arguments) or type(error).__name__
+    if isinstance(error, ImportError) and not isinstance(error, Cr5Error):
+        return f"{error.name or 'a library'} cannot be loaded ({error}); {_MEMORY_ADVICE}, or install it again"
+    if isinstance(error, MemoryError):
+        return f"{in_command_line_terms(str(error), arguments) or 'there is not enough memory'}; {_MEMORY_ADVICE}"
+    return in_command_line_terms(str(error), arguments) or type(error).__name__

@@ -1,14 +1,17 @@
 """The search commands: build an index of documents, search it, and list its closest pairs."""
 
+import errno
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cr5.cli.options import Json, Langs, OnError, Store, comma_separated, decode_text, parse_where, read_corpora
+from cr5.cli import options
+from cr5.cli.options import comma_separated, decode_text, parse_where, read_corpora
 from cr5.cli.render import console
 from cr5.cli.render import search as render
 from cr5.cli.render.console import err, out
@@ -16,13 +19,13 @@ from cr5.corpus.reading import read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.index import Index, Mode
+from cr5.index.field_names import field_kinds, list_fields
 from cr5.index.passages import PassageSettings
+from cr5.message_parts import quoted, reason
 from cr5.model import Cr5
 from cr5.retrieval.top_k import Measure
 
 WORD_PAIRS = 5  # that explain a hit
-
-Folder = Annotated[Path, typer.Argument(help="A folder that cr5 index wrote.", metavar="INDEX")]
 
 
 def index(
@@ -41,7 +44,7 @@ def index(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of the index, new or existing.", metavar="INDEX")
     ],
-    store: Store = None,
+    store: options.Store = None,
     passage_words: Annotated[
         int | None,
         typer.Option(
@@ -51,8 +54,8 @@ def index(
             show_default=str(PassageSettings.words),
         ),
     ] = None,
-    langs: Langs = None,
-    on_error: OnError = "raise",
+    langs: options.Langs = None,
+    on_error: options.OnError = "raise",
     reindex: Annotated[
         bool, typer.Option("--reindex", help="Encode all documents with another MODEL, then add DOCS.")
     ] = False,
@@ -63,12 +66,12 @@ def index(
         bool, typer.Option("--refresh", help="Bring an index of an earlier version up to date: full text, passages.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Measure the recall of the approximate index.")] = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Build a search index of documents in any languages of a model, or update it.
 
-    Documents of the index are replaced if they have changed. Run the same
-    command again to resume after an interruption. Examples:
+    Documents of the index are replaced if they have changed. Run the same command again to resume after an
+    interruption. Examples:
 
         cr5 index model corpus/ -o index
 
@@ -83,24 +86,21 @@ def index(
     _check_arguments(model, documents, output, reindex=reindex, other_task=bool(delete) or refresh or check)
     began = time.perf_counter()
     skipped = Skipped()
-    try:
-        with (
-            closing(_open_index(model, documents, output, store, reindex, passage_words)) as opened,
-            console.progress_bars(json) as progress,
-        ):
-            reindexed = None
-            if model is not None and reindex and not opened.built_with(model, further_languages=False):
-                reindexed = opened.reindex(model, progress=progress)
-            deleted = opened.delete(delete) if delete else None
-            batches = read_corpora(documents, langs, on_error, skipped) if documents else []
-            added = opened.add(batches, progress=progress) if documents else None
-            if refresh:
-                opened.refresh(progress=progress)
-            recall = opened.check() if check else None
-            about, store_label = opened.about(), opened.store_label
-    except KeyboardInterrupt:
-        err.print("stopped; indexed documents are kept, run the same command again to resume", style="yellow")
-        sys.exit(130)
+    with (
+        _saying_how_to_resume(output),
+        closing(_open_index(model, documents, output, store, reindex, passage_words)) as opened,
+        console.progress_bars(json) as progress,
+    ):
+        reindexed = None
+        if model is not None and reindex and not opened.built_with(model, further_languages=False):
+            reindexed = opened.reindex(model, progress=progress)
+        deleted = opened.delete(delete) if delete else None
+        batches = read_corpora(documents, langs, on_error, skipped) if documents else []
+        added = opened.add(batches, progress=progress) if documents else None
+        if refresh:
+            opened.refresh(progress=progress)
+        recall = opened.check() if check else None
+        about, store_label = opened.about(), opened.store_label
     seconds = time.perf_counter() - began
     if json:
         console.as_json(
@@ -131,7 +131,7 @@ def index(
 
 
 def search(
-    index: Folder,
+    index: options.IndexFolder,
     query: Annotated[
         str | None, typer.Argument(help="Text to search for, in any language.", metavar="QUERY", show_default=False)
     ] = None,
@@ -172,13 +172,13 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the parts of each score, and the words that explain it.")
     ] = False,
-    store: Store = None,
-    json: Json = False,
+    store: options.Store = None,
+    json: options.Json = False,
 ) -> None:
     """Find documents, in all languages, by the words and the meaning of a text.
 
-    Conditions compare a field by =, !=, <, <=, > or >= with a value in JSON
-    (2000, true, "2000", ["a", "b"]) or with a plain text. Examples:
+    Conditions compare a field by =, !=, <, <=, > or >= with a value in JSON (2000, true, "2000", ["a", "b"]) or with a
+    plain text. Examples:
 
         cr5 search index "siêu máy tính" --lang vi
 
@@ -195,6 +195,7 @@ def search(
             if value:
                 raise Cr5Error(f"{option} does not apply to --mode dense; leave out one of them")
     with closing(Index.open(index, store=store)) as opened:
+        render.warn_if_outdated(index, opened.about())
         result = opened.search(
             text,
             lang,
@@ -214,6 +215,7 @@ def search(
             opened.explain(result.query, hit, WORD_PAIRS) if explain or not hit.words else None for hit in result.hits
         ]
         no_document_matches = bool(conditions) and not result.hits and not any(opened.count(conditions).values())
+        kinds = field_kinds(opened) if no_document_matches and not json else {}
     if json:
         console.as_json(render.search_json(result, reasons, mode, measure, explain))
     else:
@@ -221,23 +223,26 @@ def search(
         limits = {"--in": among, "--where": where, "--min-score": min_score, "--offset": offset}
         given = [name for name, value in limits.items() if value]
         if no_document_matches:
-            raise Cr5Error(f"no document matches --where {' --where '.join(where or [])}; check its fields and values")
+            unknown = [name for name in conditions or {} if name not in kinds]
+            problem = f"; there is no field {' or '.join(map(quoted, unknown))}" if unknown else ""
+            known = f"the fields are {list_fields(kinds)}" if kinds else "the documents have no fields"
+            raise Cr5Error(f"no document matches --where {' --where '.join(where or [])}{problem}; {known}")
         render.search_report(result, reasons, scores, explain, first=offset + 1, limits=given, sort=sort)
 
 
 def pairs(
-    index: Folder,
+    index: options.IndexFolder,
     between: Annotated[
         str, typer.Option(help="The two languages, e.g. it,en; the same twice for pairs within one.", metavar="CODES")
     ],
     k: Annotated[int, typer.Option("-k", min=1, help="Pairs to show.")] = 20,
-    store: Store = None,
-    json: Json = False,
+    store: options.Store = None,
+    json: options.Json = False,
 ) -> None:
-    """List the closest pairs of documents in two languages: translations, duplicates, borrowed texts.
+    """List the closest pairs of documents in two languages: translations, duplicates, plagiarism.
 
-    The documents of a pair are each other's nearest neighbours by CSLS. The
-    words are those that add most to their similarity. Example:
+    The documents of a pair are each other's nearest neighbours by CSLS. The words are those that add most to their
+    similarity. Example:
 
         cr5 pairs index --between it,en
     """
@@ -262,6 +267,21 @@ def pairs(
         for pair, reason in zip(closest, reasons, strict=True)
     ]
     console.as_json({"between": langs, "pairs": rows})
+
+
+@contextmanager
+def _saying_how_to_resume(output: Path) -> Iterator[None]:
+    """Within the block, Ctrl-C and a full disk end the command with a message that says how to continue."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print("stopped; indexed documents are kept, run the same command again to resume", style="yellow")
+        sys.exit(130)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not Index.exists(output):
+            raise
+        advice = "free some space and run the same command again, which continues"
+        raise Cr5Error(f"{error.filename or output}: {reason(error)}; {advice}") from error
 
 
 def _check_arguments(

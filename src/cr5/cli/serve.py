@@ -6,14 +6,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from cr5.cli.options import Store
+from cr5.cli.options import IndexFolder, Store
 from cr5.cli.render import console
-from cr5.errors import Cr5Error, MissingPackageError, plural
+from cr5.cli.render.search import warn_if_outdated
+from cr5.errors import Cr5Error, MissingPackageError
 from cr5.index import Index
+from cr5.message_parts import plural
 
 
 def serve(
-    index: Annotated[Path, typer.Argument(help="The folder of an index, made by cr5 index.", metavar="INDEX")],
+    index: IndexFolder,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses of this machine.")
     ] = "127.0.0.1",
@@ -76,16 +78,16 @@ def serve(
         log_file=log_file,
     )
     opened = Index.open(index, store=store)  # reports a problem with the index before the server listens
-    counts = opened.count()
+    about = opened.about()
     opened.close()
+    warn_if_outdated(index, about)
     with process.listen(host, port) as listening:
         if not local and api_key is None:
             console.warn(
                 f"{host} can be reached from other machines, and there is no API key, so anyone there can "
                 f"{'read' if read_only else 'read and change'} the index; set --api-key, or leave out --host"
             )
-        total, langs = sum(counts.values()), ", ".join(counts) or "no language yet"
-        served = f"{plural(total, 'document')} ({langs})"
+        served = f"{plural(about['rows'], 'document')} ({', '.join(about['documents']) or 'no language yet'})"
         console.err.print(f"serving {served} at {process.url(listening)} (Ctrl-C stops it)", soft_wrap=True)
         process.serve(listening, index, settings, workers)
     console.err.print("stopped")

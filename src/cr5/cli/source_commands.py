@@ -10,7 +10,7 @@ import typer
 from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import Json, Langs, OnError, comma_separated
 from cr5.cli.render import console
-from cr5.cli.render import corpora as rendering
+from cr5.cli.render import corpora as render
 from cr5.settings import make_settings
 from cr5.sources.make_corpus import make_corpus
 from cr5.sources.source import ParameterHelp, Source
@@ -83,21 +83,21 @@ def _run(
             min_unique=min_unique, on_error=on_error, progress=progress,
         )  # fmt: skip
     seconds = time.perf_counter() - start
+    warnings = list(render.source_warnings(summary, wanted or []))
     if json:
-        console.as_json({"corpus": output, "seconds": seconds} | summary.to_json())
+        console.as_json({"corpus": output, "seconds": seconds, "warnings": warnings} | summary.to_json())
+        for warning in warnings:
+            console.warn(warning)
         return
-    rendering.source_summary(
+    render.source_summary(
         summary, output, seconds, drop_foreign=drop_foreign, dedupe=dedupe, min_unique=min_unique,
-        longer=in_command_line_terms(source.short_documents_advice, app, [source.name]),
+        longer=in_command_line_terms(source.short_documents_advice, [source.name], app),
         skipped_advice={
-            reason: in_command_line_terms(advice, app, [source.name])
+            reason: in_command_line_terms(advice, [source.name], app)
             for reason, advice in source.skipped_advice.items()
         },
+        warnings=warnings,
     )  # fmt: skip
-    if missing := summary.missing(wanted or []):
-        console.warn(
-            f"there are no documents in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}"
-        )
 
 
 def _typer_parameter(name: str, parameter: inspect.Parameter, description: ParameterHelp) -> inspect.Parameter:

@@ -27,7 +27,7 @@ class BatchClassifier:
         self._bias = np.asarray(identifier.nb_pc, np.float32)
         self._next = np.asarray(identifier.tk_nextmove)
         self._row_start = np.asarray(identifier.tk_row, np.int64) << 8  # a row has the next state for each byte
-        self._feature = np.asarray(identifier.tk_output, np.int32)  # that ends in a state; -1 if none does
+        self._feature = np.asarray(identifier.tk_output, np.int32)  # state -> the feature that ends there, or -1
 
     def probabilities(self, texts: Sequence[bytes]) -> Array:
         """Texts in UTF-8, perhaps cut within a character -> texts x labels, float32; every row sums to 1.

@@ -15,22 +15,15 @@ from numpy.typing import NDArray
 
 from cr5.corpus.fields import FIELDS, NO_FIELDS, fields_text, parse_fields
 from cr5.corpus.languages import canonical_code
-from cr5.corpus.skipped import OnError, check_on_error
-from cr5.corpus.tables import (
-    DEFAULT_LIMITS,
-    ErrorReporter,
-    ReadLimits,
-    Record,
-    RecordError,
-    check_text,
-    list_columns,
-)
-from cr5.errors import ColumnsNotKept, quoted, warn
+from cr5.corpus.skipped import OnError, Skipped, check_on_error
+from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits, Record, RecordError, check_text, list_columns
+from cr5.errors import ColumnsNotKept, CorpusError, warn
+from cr5.message_parts import quoted
 
 SCHEMA = pa.schema([(name, pa.string()) for name in ("concept", "lang", "text", "title", "url")])
 """The columns of a corpus."""
 SCHEMA_WITH_FIELDS = SCHEMA.append(pa.field(FIELDS, pa.string()))
-"""The same and the JSON texts of fields, for those who keep them."""
+"""``SCHEMA`` and a column with the fields of each document as JSON text, for callers that read fields."""
 REQUIRED_COLUMNS = ("concept", "lang", "text")
 CONTROL_CHARACTER = "control character"  # the reason why a document with such a concept is skipped
 _PANDAS_INDEX = "__index_level_"  # a column of a Parquet file that pandas has written
@@ -40,7 +33,7 @@ NumberedRows: TypeAlias = tuple[pa.RecordBatch, NDArray[np.int64]]
 """Rows of ``SCHEMA``, perhaps with fields, without nulls, and the line of each, from 1."""
 
 DOCUMENTS, ROWS = "documents", "rows"
-"""The sources of documents that do not come from a file: one by one, or rows of a table."""
+"""What ``Batch.source`` is for documents in memory, instead of a path: documents one by one, or rows of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +55,7 @@ class Document:
 class Batch(NamedTuple):
     """Some documents of one source: rows of ``SCHEMA`` without nulls, and the line of each, from 1.
 
-    Those who keep fields read rows of ``SCHEMA_WITH_FIELDS``.
+    With ``ReadOptions.fields``, the rows have the columns of ``SCHEMA_WITH_FIELDS``.
     """
 
     rows: pa.RecordBatch
@@ -91,12 +84,25 @@ def location(source: str, line: int | None) -> str:
     return f"{source}: row {line}" if Path(source).suffix.lower() == ".parquet" else f"{source}:{line}"
 
 
+def error_reporter(source: str, on_error: OnError, *counters: Skipped) -> ErrorReporter:
+    """A function that raises an error about a line of a source or, with "skip", counts it in all ``counters``."""
+
+    def report(line: int | None, reason: str, explanation: str) -> None:
+        message = f"{location(source, line)}: {explanation}"
+        if on_error != "skip":
+            raise CorpusError(message) from None
+        for counter in counters:
+            counter.add(reason, message)
+
+    return report
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """How a corpus is read: only ``langs``, canonical codes, unless None, in batches of at most ``batch_rows``.
 
-    ``fields`` says whether the fields of documents are read as well. ``not_kept`` are the other columns that a warning
-    has named.
+    ``fields`` says whether the fields of documents are read as well, ``require_langs`` whether a missing language is an
+    error. ``warned_columns`` are those that a warning has named already, ``found_langs`` the languages read so far.
     """
 
     langs: frozenset[str] | None = None
@@ -104,7 +110,9 @@ class ReadOptions:
     batch_rows: int = 4000
     limits: ReadLimits = DEFAULT_LIMITS
     fields: bool = False
-    not_kept: set[str] = field(default_factory=set, compare=False)
+    require_langs: bool = False
+    warned_columns: set[str] = field(default_factory=set, compare=False)
+    found_langs: set[str] = field(default_factory=set, compare=False)
 
     @property
     def schema(self) -> pa.Schema:
@@ -114,16 +122,20 @@ class ReadOptions:
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
 
-    def check_kept(self, names: Collection[Any]) -> None:
-        """Warn, once, of columns that are not stored, for a caller who stores all that is known about a document."""
-        if not self.fields or (others := set(names).difference(SCHEMA_WITH_FIELDS.names, self.not_kept)) == set():
+    def warn_of_unstored_columns(self, names: Collection[Any], fields: object = None) -> None:
+        """Warn of columns that will not be stored, each once; those of a document's ``fields`` are.
+
+        Only if fields are read, because only then does the caller store whole documents.
+        """
+        if not self.fields or not (others := set(names).difference(SCHEMA_WITH_FIELDS.names, self.warned_columns)):
             return
-        self.not_kept.update(others)
+        others -= set(fields) if isinstance(fields, Mapping) else set()
+        self.warned_columns.update(others)
         if listed := [name for name in names if name in others and name and not str(name).startswith(_PANDAS_INDEX)]:
             message = (
-                f"not kept: {list_columns(list(map(str, listed)))}; documents have concept, lang, text, title, url "
-                "and fields, and what else is known about them has to be in fields, an object such as "
-                '{"year": 2019}; cr5 corpus table --field-column makes it of columns'
+                f"not kept: {list_columns(list(map(str, listed)))}; a document has concept, lang, text, title, url "
+                'and fields: put other columns into fields, an object such as {"year": 2019}, or convert the table '
+                "with cr5 corpus table --field-column"
             )
             warn(message, ColumnsNotKept)
 
@@ -184,12 +196,13 @@ def with_canonical_codes(rows: pa.RecordBatch) -> pa.RecordBatch:
 def _check_record(record: Record, options: ReadOptions, unit: str) -> tuple[str, ...] | None:
     """The values of a record, or None if its language is not wanted."""
     lang = canonical_code(_check_field(record, "lang", unit))
+    options.found_langs.add(lang)
     if options.langs is not None and lang not in options.langs:
         return None
     values = tuple(lang if name == "lang" else _check_field(record, name, unit) for name in SCHEMA.names)
     if not options.fields:
         return values
-    options.check_kept(record)
+    options.warn_of_unstored_columns(record, record.get(FIELDS))
     return *values, fields_text(record.get(FIELDS))
 
 
@@ -201,7 +214,7 @@ def _check_field(record: Record, name: str, unit: str) -> str:
             return ""
         missing = f"field '{name}' is null" if name in record else f"no field '{name}'"
         raise RecordError("missing field", f"{missing}; {needs}")
-    if name == "concept" and type(value) is int and -(2**63) <= value < 2**63:
+    if name == "concept" and type(value) is int and -(2**63) <= value < 2**64:
         return str(value)
     text = check_text(value, f"field '{name}'")
     if name in REQUIRED_COLUMNS and not text.strip():

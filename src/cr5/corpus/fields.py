@@ -12,7 +12,7 @@ import numpy as np
 
 from cr5.corpus.tables import RecordError, check_text
 from cr5.corpus.texts import describe, is_missing
-from cr5.errors import quoted
+from cr5.message_parts import quoted
 
 Scalar: TypeAlias = str | int | float | bool | None
 

@@ -61,7 +61,10 @@ def split_name(name: str, *, allow_unregistered: bool = False) -> tuple[str, str
 
 
 def split_ending(name: str) -> tuple[str, str]:
-    """``split_name`` for a language after a dash or underscore: dev-en -> dev, en; sign-in, too, seems to have one."""
+    """``split_name`` for a language after a dash or underscore: dev-en -> dev, en.
+
+    It can be wrong: sign-in -> sign, in.
+    """
     match = _ENDING.fullmatch(name.removesuffix(".txt"))
     is_language = match and is_language_name(match[2]) and not is_language_name(match[1])
     return (match[1], match[2]) if match and is_language else (name, "")

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
-import pyarrow.parquet as pq
 
 from cr5.corpus.documents import (
     REQUIRED_COLUMNS,
@@ -31,13 +30,15 @@ from cr5.corpus.tables import (
     ErrorReporter,
     Record,
     RecordError,
+    column_problem,
     csv_records,
-    describe_utf8_error,
     json_records,
     line_blocks,
-    list_columns,
+    open_parquet,
     parquet_batches,
     parse_json,
+    row_records,
+    type_problem,
 )
 from cr5.storage.compressed import SUFFIXES, split_suffix
 
@@ -72,7 +73,7 @@ def read_jsonl(stream: IO[bytes], report: ErrorReporter, options: ReadOptions) -
         rows = None if has_fields else _parse_block(block)
         if options.fields and rows is not None:  # Arrow leaves other keys out; the first line stands for the block
             with suppress(RecordError):  # of spellings that only Arrow accepts
-                options.check_kept(parse_json(block.partition(b"\n")[0]))
+                options.warn_of_unstored_columns(parse_json(block.partition(b"\n")[0]))
         checked = None if rows is None else check_rows(rows, first, options)
         if checked is not None:
             yield checked
@@ -131,13 +132,7 @@ def read_csv(
 
 def check_columns(names: Sequence[str], *, remedy: str = "") -> str | None:
     """What is wrong with the columns of a table, and the ``remedy`` for missing ones; None if nothing is."""
-    if missing := [f"'{name}'" for name in REQUIRED_COLUMNS if name not in names]:
-        found = list_columns(names)
-        return f"no column {' or '.join(missing)}, only {found}; a corpus needs concept, lang and text{remedy}"
-    for name in SCHEMA.names:
-        if names.count(name) > 1:
-            return f"column '{name}' occurs {names.count(name)} times; rename all but one"
-    return None
+    return column_problem(names, REQUIRED_COLUMNS, SCHEMA.names, f"a corpus needs concept, lang and text{remedy}")
 
 
 _check_file_columns = partial(check_columns, remedy=", and cr5 corpus table converts a table with other columns")
@@ -153,6 +148,7 @@ def check_rows(rows: pa.RecordBatch, first: int, options: ReadOptions) -> Number
         return None
     rows = with_canonical_codes(rows)
     if langs is not None:
+        options.found_langs.update(pc.unique(rows["lang"]).to_pylist())
         chosen = pc.is_in(rows["lang"], pa.array(list(langs), pa.string()))
         rows, lines = rows.filter(chosen), lines[chosen.to_numpy(zero_copy_only=False)]
     if _has_blanks(rows["concept"]) or _has_control_characters(rows["concept"]) or _has_blanks(rows["text"]):
@@ -176,86 +172,57 @@ def _has_control_characters(column: pa.StringArray) -> bool:
 
 def read_parquet(stream: Any, report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
     """One row per document; a row group without a wanted language is not decoded."""
-    file = pq.ParquetFile(stream, buffer_size=1 << 20)
-    if explanation := _check_file_columns(file.schema_arrow.names):
-        report(None, "missing column", explanation)
-        return
-    options.check_kept(file.schema_arrow.names)
-    names = [name for name in SCHEMA.names if name in file.schema_arrow.names]
-    for name in names:
-        if not is_accepted_type(column_type := file.schema_arrow.field(name).type, name):
-            report(None, "wrong type", f"column '{name}' is {column_type}, not string; write it as strings")
+    with open_parquet(stream) as file:
+        present = file.schema_arrow.names
+        if explanation := _check_file_columns(present):
+            report(None, "missing column", explanation)
+            return
+        options.warn_of_unstored_columns(present)
+        if explanation := type_problem(file.schema_arrow, SCHEMA.names, "concept"):
+            report(None, "wrong type", explanation)
             return
 
-    def is_unwanted(group: int) -> bool:
-        if options.langs is None:
-            return False
-        codes = pc.unique(file.read_row_group(group, ["lang"])["lang"]).to_pylist()
-        return bool(codes) and all(
-            code and code.strip() and canonical_code(code) not in options.langs for code in codes
-        )
+        def is_unwanted(group: int) -> bool:
+            if options.langs is None:
+                return False
+            codes = pc.unique(file.read_row_group(group, ["lang"])["lang"]).to_pylist()
+            if not codes or not all(
+                code and code.strip() and canonical_code(code) not in options.langs for code in codes
+            ):
+                return False
+            options.found_langs.update(map(canonical_code, codes))
+            return True
 
-    if options.fields and FIELDS in file.schema_arrow.names:
-        names.append(FIELDS)
-    for first, batch in parquet_batches(file, names, options.batch_rows, options.limits, is_unwanted):
-        if batch is None:
-            yield numbered_rows([], [], options.schema)
-        else:
-            yield from _check_parquet(batch, first, report, options)
-
-
-def is_accepted_type(column_type: pa.DataType, name: str) -> bool:
-    if pa.types.is_dictionary(column_type):
-        column_type = column_type.value_type
-    string_types = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
-    accepted = (*string_types, pa.types.is_integer) if name == "concept" else string_types
-    return any(is_type(column_type) for is_type in accepted)
+        names = [name for name in options.schema.names if name in present]
+        for first, batch in parquet_batches(file, names, options.batch_rows, options.limits, is_unwanted):
+            if batch is None:
+                yield numbered_rows([], [], options.schema)
+            elif (checked := check_batch(batch, first, options)) is not None:
+                yield checked
+            else:
+                yield from batch_records(row_records(batch, first), report, "row", options)
 
 
-def _check_parquet(
-    batch: pa.RecordBatch, first: int, report: ErrorReporter, options: ReadOptions
-) -> Iterator[NumberedRows]:
-    columns = [
-        batch[name].cast(pa.string()) if name in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
-        for name in SCHEMA.names
-    ]
-    rows, fields = pa.RecordBatch.from_arrays(columns, schema=SCHEMA), None
-    if FIELDS in batch.schema.names:
-        fields = field_values(batch[FIELDS])
-    checked = None
-    with suppress(pa.ArrowInvalid):  # Parquet does not enforce that strings are UTF-8
+def check_batch(batch: pa.RecordBatch, first: int, options: ReadOptions) -> NumberedRows | None:
+    """``check_rows`` for columns of any types; None, too, if the rows have fields or are not UTF-8."""
+    names = batch.schema.names
+    if FIELDS in names or type_problem(batch.schema, SCHEMA.names, "concept"):
+        return None
+    with suppress(pa.ArrowException):  # neither Arrow nor Parquet enforces that strings are UTF-8
+        columns = [
+            _as_strings(batch[name]) if name in names else pa.nulls(batch.num_rows, pa.string())
+            for name in SCHEMA.names
+        ]
+        rows = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
         rows.validate(full=True)
-        checked = None if fields else check_rows(rows, first, options)
-    if checked is not None:
-        yield checked
-    else:
-        records = _decoded_records(rows, first, report)
-        if fields:
-            records = ((number, record | {FIELDS: fields[number - first]}) for number, record in records)
-        yield from batch_records(records, report, "row", options)
+        return check_rows(rows, first, options)
+    return None
 
 
-def field_values(column: pa.Array) -> list[object]:
-    """The fields of documents in a column of JSON texts, maps or structs; nulls of a struct are missing fields."""
-    values = column.to_pylist(maps_as_pydicts="strict")
-    if not pa.types.is_struct(column.type):
-        return list(values)
-    return [None if row is None else {k: v for k, v in row.items() if v is not None} for row in values]
-
-
-def _decoded_records(
-    rows: pa.RecordBatch, first: int, report: ErrorReporter
-) -> Iterator[tuple[int, dict[str, object]]]:
-    columns = [column.cast(pa.binary()).to_pylist() for column in rows.columns]
-    for number, cells in enumerate(zip(*columns, strict=True), first):
-        try:
-            record: dict[str, object] = {
-                name: cell if cell is None else cell.decode() for name, cell in zip(SCHEMA.names, cells, strict=True)
-            }
-        except UnicodeDecodeError as error:
-            report(number, "invalid UTF-8", describe_utf8_error(error))
-        else:
-            yield number, record
+def _as_strings(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):  # whose values may be of a type that cannot be cast with the indices
+        return column.dictionary.cast(pa.string()).take(column.indices)
+    return column.cast(pa.string())
 
 
 READERS: dict[str, Reader] = {

@@ -3,6 +3,8 @@
 The model is ``py3langid``, which needs no network. It judges up to three excerpts of a text.
 """
 
+import io
+import lzma
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -79,7 +81,7 @@ def find_foreign_language(text: str, declared: str) -> Guess | None:
     It is evident if every excerpt shows the same language, together with those similar to it, with a probability of
     ``MIN_FOREIGN_PROBABILITY`` or more; ``confidence`` is the average. Similar languages (da and nb, hr and sr, gl and
     pt) never contradict each other, and a language that the identifier does not know is contradicted only by another
-    script. A text in its declared language costs one excerpt.
+    script. For a text in its declared language, only the first excerpt is classified.
     """
     excerpts = _excerpts(text)
     guesses: list[Guess] = []
@@ -109,7 +111,7 @@ def identify(texts: Sequence[str]) -> Array:
 
 def identified_languages() -> list[str]:
     """The languages that the identifier knows."""
-    return [_code(label) for label in _classifier().labels]
+    return [normalise(label) for label in _identifier().labels]
 
 
 def _excerpts(text: str) -> list[str]:
@@ -124,13 +126,15 @@ def _excerpts(text: str) -> list[str]:
 
 def _classify(excerpt: str) -> Guess:
     label, probability = _identifier().classify(_bytes(excerpt))
-    return Guess(_code(label), probability)
+    return Guess(normalise(label), probability)
 
 
 def _sum_over_similar(excerpt: str, lang: str) -> Guess:
     """The probability that an excerpt is in a language or in one similar to it."""
     similar = _similar(lang)
-    return Guess(lang, sum(share for label, share in _identifier().rank(_bytes(excerpt)) if _code(label) in similar))
+    return Guess(
+        lang, sum(share for label, share in _identifier().rank(_bytes(excerpt)) if normalise(label) in similar)
+    )
 
 
 def _bytes(excerpt: str) -> bytes:
@@ -139,24 +143,24 @@ def _bytes(excerpt: str) -> bytes:
 
 @cache
 def _identifier() -> "LanguageIdentifier":
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    from py3langid.langid import MODEL_DIR, MODEL_FILE, LanguageIdentifier
 
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    # LanguageIdentifier.from_model_file needs 68 MB for a temporary file, which a container may not have.
+    with lzma.open(MODEL_DIR / MODEL_FILE) as file, np.load(io.BytesIO(file.read()), allow_pickle=False) as tables:
+        return LanguageIdentifier(
+            tables["ptc"],
+            tables["pc"],
+            tables["classes"].tolist(),
+            memoryview(tables["nextmove"]),  # which yields integers of Python, and not of NumPy
+            tables["out_feat"].tolist(),
+            norm_probs=True,
+            tk_row=memoryview(tables["nextmove_row"]),
+        )
 
 
 @cache
 def _classifier() -> BatchClassifier:
     return BatchClassifier(_identifier())
-
-
-@cache
-def _code(label: str) -> str:
-    return normalise(label)
-
-
-@cache
-def _identifier_languages() -> frozenset[str]:
-    return frozenset(map(_code, _identifier().labels))
 
 
 @cache
@@ -171,6 +175,6 @@ def _contradicts(lang: str, declared: str) -> bool:
         return False
     primary, declared_script = primary_subtag(declared), script(declared)
     usual = declared_script == script(primary) or f"{primary}-{declared_script}" in _SECOND_SCRIPTS
-    if usual and not _similar(primary).isdisjoint(_identifier_languages()):
+    if usual and not _similar(primary).isdisjoint(identified_languages()):
         return lang not in _similar(primary)
     return declared_script not in ("", script(lang)) and primary not in _ANY_SCRIPT

@@ -25,17 +25,18 @@ from cr5.corpus.documents import (
     ReadOptions,
     add_empty_fields,
     batch_records,
-    location,
+    error_reporter,
     with_canonical_codes,
 )
 from cr5.corpus.fields import FIELDS
-from cr5.corpus.formats import check_columns, check_rows, field_values, is_accepted_type
+from cr5.corpus.formats import check_batch, check_columns
 from cr5.corpus.languages import canonical_code, language_columns
 from cr5.corpus.reading import CorpusReader, MissingPathError, read_batches
 from cr5.corpus.skipped import OnError, Skipped
-from cr5.corpus.tables import ErrorReporter, NumberedRecords, Record, RecordError, split_by_size
+from cr5.corpus.tables import ErrorReporter, NumberedRecords, Record, RecordError, row_records, split_by_size
 from cr5.corpus.texts import describe, is_missing, is_table, one_or_several, remedy
-from cr5.errors import CorpusError, Cr5TypeError, quoted, reason
+from cr5.errors import CorpusError, Cr5TypeError
+from cr5.message_parts import quoted, reason
 
 
 class ArrowStream(Protocol):
@@ -62,15 +63,14 @@ def in_batches(
     skipped: Skipped | None = None,
     fields: bool = False,
 ) -> Iterator[Batch]:
-    """Documents of any kind in batches of at most ``batch_rows``, only those in ``langs``; batches keep their size.
+    """Documents of any kind in batches of at most ``batch_rows``, only those in ``langs``.
 
-    Language codes may be in any spelling, and become canonical (EN -> en).
     ``documents`` may be a path or several, as ``read_batches`` takes them; a table with the columns concept, lang and
     text, optionally title and url (a DataFrame of pandas or polars, an Arrow table, record batch or reader, a dataset
     of Hugging Face); or an iterable of ``Document``, of dicts with these keys, of tuples (concept, lang, text), of
-    tables, or of batches. With ``on_error="skip"``, documents that cannot be used are left out and counted in
-    ``skipped``. With ``fields``, the column or key of that name is read as well, and the rows of all batches have it:
-    objects, or their JSON texts.
+    tables, or of batches, which are not split. Language codes may be in any spelling, and become canonical (EN -> en).
+    With ``on_error="skip"``, documents that cannot be used are left out and counted in ``skipped``. With ``fields``,
+    the column or key of that name is read as well, and the rows of all batches have it: objects, or their JSON texts.
     """
     wanted = None if langs is None else frozenset(map(canonical_code, one_or_several(langs)))
     options = ReadOptions(wanted, on_error, batch_rows, fields=fields)
@@ -88,10 +88,16 @@ def in_batches(
             raise CorpusError(f"{quoted(str(error.filename))}: {reason(error)}; give {_KINDS}") from error
     if isinstance(documents, Mapping):
         tables = [repr(name) for name, value in documents.items() if is_table(value)]
-        remedy = f"choose one of its tables, {', '.join(tables)}" if tables else "put it into a list"
-        raise Cr5TypeError(f"`documents` is {describe(documents)}; {remedy}")
+        if tables:
+            advice = f"choose one of its tables, {', '.join(tables)}"
+        elif all(isinstance(documents.get(name), str) for name in REQUIRED_COLUMNS):
+            advice = "put it into a list"
+        else:
+            advice = f"make a DataFrame of its columns, or give {_KINDS}"
+        raise Cr5TypeError(f"`documents` is {describe(documents)}; {advice}")
     if not isinstance(documents, Iterable) and not is_table(documents):
-        raise Cr5TypeError(f"`documents` is {describe(documents)}; give {_KINDS}")
+        advice = "put it into a list" if hasattr(documents, "concept") else f"give {_KINDS}"
+        raise Cr5TypeError(f"`documents` is {describe(documents)}; {advice}")
     return _convert(documents, options, skipped)
 
 
@@ -104,31 +110,25 @@ def _paths(documents: Any) -> list[str | Path] | None:
 
 
 def _convert(documents: Any, options: ReadOptions, skipped: Skipped | None) -> Iterator[Batch]:
+    if getattr(documents, "column_names", ()) is None:  # a stream of Hugging Face, after map: its rows are dicts
+        documents = iter(documents)
     iterator = iter([documents] if isinstance(documents, Batch) or is_table(documents) else documents)
     first = next(iterator, None)
     if first is None:
         return
-    everything = chain([first], iterator)
+    items = chain([first], iterator)
     if isinstance(first, Batch):
-        for batch in everything:
+        for batch in items:
             rows = with_canonical_codes(batch.rows)
             yield batch._replace(rows=add_empty_fields(rows) if options.fields else rows.select(SCHEMA.names))
         return
     source = ROWS if is_table(first) else DOCUMENTS
     errors = Skipped()
-
-    def report(line: int | None, kind: str, explanation: str) -> None:
-        message = f"{location(source, line)}: {explanation}"
-        if options.on_error != "skip":
-            raise CorpusError(message) from None
-        errors.add(kind, message)
-        if skipped is not None:
-            skipped.add(kind, message)
-
+    report = error_reporter(source, options.on_error, errors, *([] if skipped is None else [skipped]))
     if source == ROWS:
-        batches = _check_tables(everything, report, options)
+        batches = _check_tables(items, report, options)
     else:
-        batches = batch_records(_records(enumerate(everything, 1), report, options), report, "document", options)
+        batches = batch_records(_records(enumerate(items, 1), report, options), report, "document", options)
     any_valid = False
     for rows, lines in batches:
         any_valid = True
@@ -138,7 +138,7 @@ def _convert(documents: Any, options: ReadOptions, skipped: Skipped | None) -> I
 
 
 def _records(items: Iterable[tuple[int, Any]], report: ErrorReporter, options: ReadOptions) -> NumberedRecords:
-    """Numbered documents as records whose values are strings, or None where they are missing; fields stay as given."""
+    """Numbered documents as records: values are strings, or None where they are missing; fields are not converted."""
     for number, item in items:
         try:
             yield number, _record(item, options)
@@ -165,7 +165,7 @@ def _record(item: Any, options: ReadOptions) -> Record:
     if missing := [f"'{name}'" for name in REQUIRED_COLUMNS if name not in given]:
         found = ", ".join(map(str, given))
         raise RecordError("missing field", f"no field {' or '.join(missing)}, only {found}; {_NEEDS}")
-    options.check_kept(given)
+    options.warn_of_unstored_columns(given, given.get(FIELDS))
     return {name: given[name] if name == FIELDS else _value(given[name], name) for name in names if name in given}
 
 
@@ -198,7 +198,7 @@ def _check_tables(tables: Iterable[Any], report: ErrorReporter, options: ReadOpt
 
 
 def _check_pandas_concepts(frame: Any, first: int, options: ReadOptions) -> Any:
-    """A frame with the integers of which pandas made floats because some concepts are missing.
+    """Make concepts integers again if pandas made them floats because some are missing.
 
     A missing concept is an error that names its row, unless such rows are skipped.
     """
@@ -221,7 +221,7 @@ def _parts(table: Any, options: ReadOptions) -> Iterator[Any]:
     names = _column_names(table)
     if problem := check_columns(names, remedy=_column_remedy(table, names)):
         raise CorpusError(f"{type(table).__name__}: {problem}")
-    options.check_kept(names)
+    options.warn_of_unstored_columns(names, _first_fields(table) if FIELDS in names else None)
     wanted = [name for name in options.schema.names if name in names]
     if hasattr(table, "iloc"):  # pandas
         for begin in range(0, len(table), options.batch_rows):
@@ -233,8 +233,17 @@ def _parts(table: Any, options: ReadOptions) -> Iterator[Any]:
             yield from split_by_size(part, options.limits.batch_bytes)
 
 
+def _first_fields(table: Any) -> object:
+    """The fields of the first document of a table, None for one whose columns cannot be read in advance."""
+    first = next(iter(table[FIELDS]), None) if hasattr(table, "__getitem__") else None
+    return first.as_py() if isinstance(first, pa.Scalar) else first
+
+
 def _column_remedy(table: Any, names: Sequence[str]) -> str:
     """What to do about a missing column; in a wide table, languages have to become rows."""
+    in_index = [repr(name) for name in getattr(getattr(table, "index", None), "names", ()) if name in REQUIRED_COLUMNS]
+    if in_index:
+        return f"; make {' and '.join(in_index)}, which the index has, a column with reset_index()"
     if not language_columns(names):
         return "; rename columns that have other names"
     if hasattr(table, "unpivot"):  # polars
@@ -266,23 +275,13 @@ def _arrow_batches(table: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
 
 def _check_part(part: Any, first: int, report: ErrorReporter, options: ReadOptions) -> Iterator[NumberedRows]:
     checked = None
-    has_fields = FIELDS in (part.schema.names if isinstance(part, pa.RecordBatch) else part.columns)
     with suppress(pa.ArrowException, UnicodeEncodeError):  # values of several types, lone surrogates
-        batch = part if isinstance(part, pa.RecordBatch) else _from_pandas(part)
-        if not has_fields and all(is_accepted_type(field.type, field.name) for field in batch.schema):
-            names = batch.schema.names
-            columns = [
-                _as_strings(batch[name]) if name in names else pa.nulls(batch.num_rows, pa.string())
-                for name in SCHEMA.names
-            ]
-            rows = pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-            rows.validate(full=True)
-            checked = check_rows(rows, first, options)
+        checked = check_batch(part if isinstance(part, pa.RecordBatch) else _from_pandas(part), first, options)
     if checked is not None:
         yield checked
-    else:
-        records = _records(enumerate(_row_records(part), first), report, options)
-        yield from batch_records(records, report, "document", options)
+        return
+    rows = row_records(part, first) if isinstance(part, pa.RecordBatch) else _pandas_records(part, first)
+    yield from batch_records(_records(rows, report, options), report, "document", options)
 
 
 def _from_pandas(part: Any) -> pa.RecordBatch:
@@ -291,25 +290,7 @@ def _from_pandas(part: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=table.column_names)
 
 
-def _as_strings(column: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(column.type):  # whose values may be of a type that cannot be cast with the indices
-        return column.dictionary.cast(pa.string()).take(column.indices)
-    return column.cast(pa.string())
-
-
-def _row_records(part: Any) -> Iterator[Record]:
-    if not isinstance(part, pa.RecordBatch):
-        columns = {name: list(part[name]) for name in part.columns}
-    else:
-        columns = {
-            name: field_values(part[name]) if name == FIELDS else _cells(part[name]) for name in part.schema.names
-        }
-    for cells in zip(*columns.values(), strict=True):
-        yield dict(zip(columns, cells, strict=True))
-
-
-def _cells(column: pa.Array) -> list[Any]:
-    try:
-        return list(column.to_pylist())
-    except UnicodeDecodeError:
-        return list(column.cast(pa.binary()).to_pylist())
+def _pandas_records(part: Any, first: int) -> NumberedRecords:
+    columns = [list(part[name]) for name in part.columns]
+    for number, cells in enumerate(zip(*columns, strict=True), first):
+        yield number, dict(zip(part.columns, cells, strict=True))

@@ -1,8 +1,9 @@
 """Names of languages, in English and in the language itself, for advice to those who write a name for a code."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import chain
 
-from cr5.corpus.languages import canonical_code, find_language, primary_subtag
+from cr5.corpus.languages import canonical_code, find_language, primary_subtag, regional_codes
 
 _NAMES = """
 af afrikaans; ar arabic العربية; az azerbaijani azərbaycan; be belarusian беларуская; bg bulgarian български;
@@ -28,6 +29,17 @@ _CODES["tiếng việt"] = "vi"
 def language_code(name: str) -> str | None:
     """The code of a language that is given by its name, in English or in the language itself; None if it is not one."""
     return _CODES.get(name.strip().lower())
+
+
+def spellings_of_one_language(langs: Iterable[str]) -> list[list[str]]:
+    """Codes and names that seem to be of one language, in groups: [["en", "English"]], and see ``regional_codes``."""
+    spellings: dict[str, list[str]] = {}
+    for lang in langs:
+        spellings.setdefault(language_code(lang) or lang, []).append(lang)
+    groups = regional_codes(spellings)
+    grouped = set(chain(*groups))
+    groups += [[code] for code, names in spellings.items() if code not in grouped and len(names) > 1]
+    return [[lang for code in group for lang in spellings[code]] for group in groups]
 
 
 def no_such_language(owner: str, code: str, langs: Collection[str], what: str = "no language") -> str:

@@ -18,6 +18,7 @@ __all__ = [
     "find_language",
     "find_text_language",
     "is_registered",
+    "is_same_language",
     "normalise",
     "primary_subtag",
     "script",
@@ -70,10 +71,11 @@ _MUTUALLY_INTELLIGIBLE = (("nb", "no", "nn"), ("hr", "bs", "sh", "sr-Latn"), ("i
 CLOSE_LANGUAGES = {
     code: tuple(other for other in group if other != code) for group in _MUTUALLY_INTELLIGIBLE for code in group
 }
-"""The languages whose written standards, in the same script, are so close to that of a language that a model without it
-can encode its texts by theirs, the first of them that the model has."""
+"""For each language, those in the same script whose written standard is so close that a model without the language can
+encode its texts with them; the first that the model has is used."""
 
 
+@lru_cache(4096)
 def normalise(code: str) -> str:
     """A language code as BCP 47 writes it: pt_br -> pt-BR, deu -> de, iw -> he, cmn -> zh, sr@latin -> sr-Latn.
 
@@ -125,12 +127,17 @@ def canonical_code(code: str) -> str:
         return code.strip()
 
 
+def is_same_language(code: str, other: str) -> bool:
+    """Whether two codes, in any spelling, are the same: deu and de, but not pt-BR and pt."""
+    return canonical_code(code) == canonical_code(other)
+
+
 def find_language(code: str, langs: Collection[str]) -> str | None:
     """The one of ``langs`` that a code in any spelling means; None if there is none, or more than one.
 
     It is the same code, in this spelling or another; else a synonym (nb and no); else a less specific code (zh-Hant for
-    zh-Hant-TW, then zh); else the only variant of the language (pt-BR for pt or pt-PT) whose script is not another one
-    (never zh-Hans for zh-Hant, nor sr, in Cyrillic, for sr-Latn). All of ``langs`` may be in any spelling, too.
+    zh-Hant-TW, then zh); else the only code of the same language (pt-BR for pt or pt-PT) whose script is not another
+    one (never zh-Hans for zh-Hant, nor sr, in Cyrillic, for sr-Latn). All of ``langs`` may be in any spelling, too.
     """
     if not isinstance(code, str):
         raise not_a_code(code)
@@ -144,8 +151,8 @@ def find_language(code: str, langs: Collection[str]) -> str | None:
         for same in (tag, _SYNONYMS.get(tag, tag)):
             if same in spellings and not _are_in_different_alphabets(wanted, same):
                 return spellings[same]
-    variants = [tag for tag in spellings if _are_variants(tag, wanted)]
-    return spellings[variants[0]] if len(variants) == 1 else None
+    compatible = [tag for tag in spellings if _are_compatible(tag, wanted)]
+    return spellings[compatible[0]] if len(compatible) == 1 else None
 
 
 def find_text_language(code: str, langs: Collection[str]) -> str | None:
@@ -163,14 +170,15 @@ def find_text_language(code: str, langs: Collection[str]) -> str | None:
 
 
 def regional_codes(langs: Iterable[str]) -> list[list[str]]:
-    """Codes with and without a region that seem to be of one language, in groups: [["en", "en-US"]].
+    """Codes with and without a region that seem to be of one language, in groups: [["en", "en-US"], ["nb", "no"]].
 
     Two regions alone are taken to be different on purpose (pt-BR, pt-PT), and so are two scripts (zh, zh-TW).
     """
     groups: dict[tuple[str, str], list[str]] = {}
     for code in langs:
         if _LANGUAGE_AND_REGION.fullmatch(code) and is_registered(code):
-            groups.setdefault((primary_subtag(code), script(code)), []).append(code)
+            language = primary_subtag(code)
+            groups.setdefault((min(language, _SYNONYMS.get(language, language)), script(code)), []).append(code)
     return [group for group in groups.values() if len(group) > 1 and not all(map(_ENDS_IN_REGION.search, group))]
 
 
@@ -216,27 +224,28 @@ def _add_modifier(tag: str, modifier: str) -> str:
 def _less_and_less_specific(tag: str) -> Iterator[str]:
     """zh-Hant-TW, zh-Hant, zh; only itself for a name of the user's own."""
     yield tag
-    while "-" in tag and _is_of_language(tag):
+    while "-" in tag and _is_public_code(tag):
         tag = tag.rpartition("-")[0]
         yield tag
 
 
 def _are_in_different_alphabets(a: str, b: str) -> bool:
     """Whether two codes are of scripts without common characters: sr-Latn and sr, but not zh-Hant and zh."""
-    if primary_subtag(a) != primary_subtag(b) or a == b or not (_is_of_language(a) and _is_of_language(b)):
+    if primary_subtag(a) != primary_subtag(b) or a == b or not (_is_public_code(a) and _is_public_code(b)):
         return False
     scripts = {script(a), script(b)}
     return len(scripts) > 1 and "" not in scripts and not scripts <= _CHINESE_SCRIPTS
 
 
-def _are_variants(a: str, b: str) -> bool:
+def _are_compatible(a: str, b: str) -> bool:
     """Whether two codes are of one language and not of different scripts; zh without a script may be of either."""
-    if primary_subtag(a) != primary_subtag(b) or not (_is_of_language(a) and _is_of_language(b)):
+    if primary_subtag(a) != primary_subtag(b) or not (_is_public_code(a) and _is_public_code(b)):
         return False
     return ("-" not in a or "-" not in b or script(a) == script(b)) and not _are_in_different_alphabets(a, b)
 
 
-def _is_of_language(tag: str) -> bool:
+def _is_public_code(tag: str) -> bool:
+    """Whether a tag is a registered language code, not a name of the user's own."""
     return primary_subtag(tag) not in ("i", "x") and is_registered(tag)
 
 

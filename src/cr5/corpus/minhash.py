@@ -160,6 +160,7 @@ def _insert(signatures: Array, number: int, bands: int, rows_per_band: int, tabl
 
 @compiled
 def insert_all(signatures: Array, size: int, bands: int, rows_per_band: int, table: Array) -> None:
+    """Insert the first ``size`` texts into the table."""
     for number in range(size):
         _insert(signatures, number, bands, rows_per_band, table)
 

@@ -3,24 +3,27 @@
 import glob
 import json
 import os
+import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
-from cr5.corpus.documents import Batch, Document, ReadOptions, location
+from cr5.corpus.documents import Batch, Document, ReadOptions, error_reporter
 from cr5.corpus.formats import FORMAT_NAMES, READERS, describe_unknown_suffix, split_format
+from cr5.corpus.language_names import no_such_language
 from cr5.corpus.languages import canonical_code
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits
-from cr5.corpus.texts import one_or_several
+from cr5.corpus.texts import describe, is_table, one_or_several
 from cr5.data import BUILTIN, FOLDER
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, Cr5TypeError
 from cr5.storage.compressed import READ_ERRORS, SUFFIXES, describe_error, open_decompressed
 
 MANIFEST = "manifest.json"  # in a folder that cr5 writes file by file: says whether it is complete
@@ -40,20 +43,28 @@ def read_batches(
     skipped: Skipped | None = None,
     batch_rows: int = 4000,
     limits: ReadLimits = DEFAULT_LIMITS,
+    require_langs: bool = False,
 ) -> "CorpusReader":
     """Read files, folders, globs, standard input ("-") or the encyclopedia ("builtin") in batches of ``batch_rows``.
 
     A folder stands for all files below it with a known suffix, sorted, except hidden ones. ``langs`` keeps these
     languages only; codes may be in any spelling, and those of the documents become canonical (EN -> en). With
-    ``on_error="skip"``, bad lines and unreadable files are left out and counted in ``skipped``.
+    ``require_langs``, it is an error at the end if one of them has no document. With ``on_error="skip"``, bad lines and
+    unreadable files are left out and counted in ``skipped``.
     """
-    paths = [paths] if isinstance(paths, str | Path) else paths
+    several = isinstance(paths, Iterable) and not isinstance(paths, str | os.PathLike) and not is_table(paths)
+    given: list[Any] = list(paths) if several else [paths]  # type: ignore[arg-type]
+    for path in given:
+        if not isinstance(path, str | os.PathLike):
+            advice = "read takes paths; documents in memory are given to fit, add or write as they are"
+            raise Cr5TypeError(f"`paths` has {describe(path)}; {advice}")
     ignored: list[str] = []
-    sources = [source for path in paths for source in _expand(str(path), ignored)]
+    sources = [source for path in given for source in _expand(str(path), ignored)]
     if not sources:
         raise CorpusError("no corpus given; name a file, a folder, a glob, or - for standard input")
     wanted = None if langs is None else frozenset(map(canonical_code, one_or_several(langs)))
-    return CorpusReader(sources, ReadOptions(wanted, on_error, batch_rows, limits), skipped, ignored)
+    options = ReadOptions(wanted, on_error, batch_rows, limits, require_langs=require_langs)
+    return CorpusReader(sources, options, skipped, ignored)
 
 
 def read(
@@ -78,7 +89,8 @@ class CorpusReader(Iterator[Batch]):
     def __init__(
         self, sources: list[str], options: ReadOptions, skipped: Skipped | None, ignored: Sequence[str] = ()
     ) -> None:
-        self.sources, self.skipped, self.ignored, self._options = sources, skipped, ignored, options
+        self.sources, self.ignored, self._options = sources, ignored, options
+        self.skipped = Skipped() if skipped is None else skipped
         self._batches, self._has_begun = self._read_sources(), False
 
     def __next__(self) -> Batch:
@@ -109,12 +121,17 @@ class CorpusReader(Iterator[Batch]):
             shards += [FileShard(str(path), source, i, count, self._options) for i in range(count)]
         return shards
 
+    def check_langs(self, found: Collection[str] = ()) -> None:
+        """Raise an error if a required language is among neither those read so far nor the others ``found``."""
+        present = self._options.found_langs.union(found)
+        if self._options.require_langs and (missing := sorted((self._options.langs or frozenset()) - present)):
+            raise CorpusError(no_such_language("the corpus", missing[0], sorted(present), "no document in language"))
+
     def _read_sources(self) -> Iterator[Batch]:
         errors, any_valid = Skipped(), False
-        counters = [errors] if self.skipped is None else [errors, self.skipped]
         for path in self.sources:
             name = "standard input" if path == _STDIN else path
-            for batch in _read_file(path, name, self._options, *counters):
+            for batch in _read_file(path, name, self._options, errors, self.skipped):
                 any_valid = True
                 if batch.rows.num_rows:
                     yield batch
@@ -122,6 +139,7 @@ class CorpusReader(Iterator[Batch]):
             raise CorpusError(
                 f"no document can be used: all {errors.total} lines or files have errors; the first: {errors.first}"
             )
+        self.check_langs()
 
 
 class FileShard(NamedTuple):
@@ -134,27 +152,24 @@ class FileShard(NamedTuple):
     options: ReadOptions
 
     def read(self, skipped: Skipped) -> Iterator[Batch]:
-        """Its batches. Every shard meets the errors of the whole file; only the first one counts them."""
+        """Yield the batches of this shard.
+
+        Each shard parses the whole file and sees all its errors, so only the first one counts them.
+        """
         counter = skipped if self.first == 0 else Skipped()
         return islice(_read_file(self.path, self.source, self.options, counter), self.first, None, self.step)
 
 
 def _read_file(path: str, source: str, options: ReadOptions, *counters: Skipped) -> Iterator[Batch]:
     """The batches of a file; an error is raised, or counted in all ``counters``."""
-
-    def report(line: int | None, reason: str, explanation: str) -> None:
-        message = f"{location(source, line)}: {explanation}"
-        if options.on_error != "skip":
-            raise CorpusError(message)
-        for counter in counters:
-            counter.add(reason, message)
-
+    report = error_reporter(source, options.on_error, *counters)
     errors_before, is_empty = counters[0].total, True
     for batch in _parse_file(path, source, report, options):
         is_empty = False
         yield batch
     if is_empty and counters[0].total == errors_before:
-        report(None, "empty file", 'contains no documents; remove it or pass `on_error="skip"`')
+        advice = "check the command before the pipe" if path == _STDIN else 'remove it or pass `on_error="skip"`'
+        report(None, "empty file", f"contains no documents; {advice}")
 
 
 def _parse_file(path: str, source: str, report: ErrorReporter, options: ReadOptions) -> Iterator[Batch]:
@@ -165,11 +180,8 @@ def _parse_file(path: str, source: str, report: ErrorReporter, options: ReadOpti
         with _open(path, file_format, compression) as stream:
             for rows, lines in READERS[file_format](stream, report, options):
                 yield Batch(rows, source, lines)
-    except (*READ_ERRORS, pa.ArrowException) as error:
-        if file_format == ".parquet" and not (isinstance(error, OSError) and error.strerror):
-            report(None, "unreadable file", "corrupt, or not a Parquet file; copy or download it again")
-        else:
-            report(None, "unreadable file", describe_error(error))
+    except READ_ERRORS as error:
+        report(None, "unreadable file", describe_error(error))
 
 
 def _open(path: str, file_format: str, compression: str) -> AbstractContextManager[Any]:
@@ -183,6 +195,13 @@ def _open(path: str, file_format: str, compression: str) -> AbstractContextManag
 # Paths
 
 
+def _conversion_advice(path: str) -> str:
+    """What to do with a file of another format."""
+    if split_format(path)[0] == ".json":
+        return "write one JSON object on every line, and name the file .jsonl"
+    return "cr5 corpus makes a corpus of other files, see cr5 corpus --help"
+
+
 def _expand(path: str, ignored: list[str]) -> list[str]:
     """The files that a path stands for; "-" stands for itself. Files of no format are appended to ``ignored``."""
     if path == _STDIN:
@@ -193,13 +212,16 @@ def _expand(path: str, ignored: list[str]) -> list[str]:
         return _files_below(path, ignored)
     if Path(path).exists():
         if split_format(path)[0] not in READERS:
-            raise CorpusError(describe_unknown_suffix(path))
+            raise CorpusError(f"{describe_unknown_suffix(path)}; {_conversion_advice(path)}")
         return [path]
     if glob.has_magic(path):
         if matches := sorted(glob.glob(path, recursive=True)):  # noqa: PTH207 - a pattern may be absolute
             return [source for match in matches for source in _expand(match, ignored)]
         raise CorpusError(f"{path}: no file matches; put a pattern in quotes and check its folder")
-    raise MissingPathError(f"{path}: no such file or folder; check the spelling")
+    if re.match("[a-z]+://", path):
+        raise CorpusError(f"{path}: an address, not a path; download the file first")
+    meant = f"did you mean {BUILTIN}?" if get_close_matches(path, [BUILTIN]) else "check the spelling"
+    raise MissingPathError(f"{path}: no such file or folder; {meant}")
 
 
 def _files_below(folder: str, ignored: list[str]) -> list[str]:
@@ -221,6 +243,11 @@ def _files_below(folder: str, ignored: list[str]) -> list[str]:
                 is_corpus = split_format(name)[0] in READERS
                 (files if is_corpus else ignored).append(os.path.join(current, name))  # noqa: PTH118
     if not files:
+        for name, what in (("model.json", "a model"), ("index.json", "an index")):
+            if Path(folder, name).is_file():
+                raise CorpusError(
+                    f"{folder}: this folder is {what}, and not a corpus; check the order of the arguments"
+                )
         raise CorpusError(f"{folder}: no corpus file in this folder; the formats are {FORMAT_NAMES}")
     return sorted(files)
 

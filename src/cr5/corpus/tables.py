@@ -9,10 +9,11 @@ import csv
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import IO, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -65,20 +66,65 @@ class ReadLimits:
 DEFAULT_LIMITS = ReadLimits()
 
 
+def describe_byte(error: UnicodeDecodeError) -> str:
+    """Which byte of a line or text is not UTF-8."""
+    return f"byte 0x{error.object[error.start]:02x} at position {error.start + 1} is not UTF-8"
+
+
 def describe_utf8_error(error: UnicodeDecodeError) -> str:
-    """What is not UTF-8, and what to do."""
-    byte = f"byte 0x{error.object[error.start]:02x} at position {error.start + 1}"
-    return f"{byte} is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8"
+    """Which byte of a line or text is not UTF-8, and what to do."""
+    return f"{describe_byte(error)}; convert the file, e.g. with iconv -f windows-1252 -t utf-8"
 
 
 def list_columns(names: Sequence[str]) -> str:
-    """The names of columns as messages list them: the first 20, each shortened to 40 characters."""
-    shown = [name if len(name) <= 40 else name[:40] + "…" for name in names[:20]]
+    """The names of columns as messages list them: the first 20, shortened to 40 characters, padded ones in quotes."""
+    shortened = [name if len(name) <= 40 else name[:40] + "…" for name in names[:20]]
+    shown = [name if name == name.strip() else repr(name) for name in shortened]
     return ", ".join([*shown, f"and {len(names) - 20:,} more"] if len(names) > 20 else shown)
 
 
+def column_problem(names: Sequence[str], required: Collection[str], optional: Iterable[str], advice: str) -> str | None:
+    """What is wrong with the columns of a table, one is missing or occurs twice; None if nothing is.
+
+    ``advice`` says what to do about missing ones.
+    """
+    if missing := [name for name in required if name not in names]:
+        if len(names) == 1 and len(missing) > 1 and all(name in names[0] for name in missing):
+            advice = "separate the columns by commas, semicolons, tabs or bars"
+        elif {name.lower() for name in missing} & {name.strip().lower() for name in names}:
+            advice = f"names must be written alike, with the same capitals and without further blanks; {advice}"
+        listed = " or ".join(f"'{name}'" for name in missing)
+        return f"no column {listed}, {f'only {list_columns(names)}' if names else 'nor any other'}; {advice}"
+    for name in dict.fromkeys([*required, *optional]):
+        if names.count(name) > 1:
+            return f"column '{name}' occurs {names.count(name)} times; rename all but one"
+    return None
+
+
+def type_problem(schema: pa.Schema, names: Iterable[str], with_integers: str) -> str | None:
+    """What is wrong with the types of columns of text, of which one may have integers; None if nothing is."""
+    for field in [schema.field(name) for name in names if name in schema.names]:
+        if not is_text_type(field.type, or_integers=field.name == with_integers):
+            return f"column '{field.name}' is {field.type}, not string; write it as strings"
+    return None
+
+
+def is_text_type(column_type: pa.DataType, *, or_integers: bool) -> bool:
+    """Whether a column has strings or nothing but nulls, or integers where these are allowed."""
+    if pa.types.is_dictionary(column_type):
+        column_type = column_type.value_type
+    accepted = [pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null]
+    return any(is_type(column_type) for is_type in accepted + [pa.types.is_integer] * or_integers)
+
+
 def check_text(value: object, name: str) -> str:
-    """The value of the field or column ``name`` if it is a string of valid Unicode."""
+    """The value of the field or column ``name`` if it is a string of valid Unicode, or its bytes in UTF-8."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            problem = f"{name} is not UTF-8 at byte {error.start + 1}; write it again as UTF-8"
+            raise RecordError("invalid UTF-8", problem) from None
     if not isinstance(value, str):
         type_name = _TYPE_NAMES.get(type(value), f"a {type(value).__name__}")
         raise RecordError("wrong type", f"{name} is {type_name}, not a string; write it as a string")
@@ -142,7 +188,7 @@ def parse_json(line: bytes) -> Record:
     except (json.JSONDecodeError, RecursionError) as error:
         problem = "nested too deeply"
         if isinstance(error, json.JSONDecodeError):
-            problem = f"{error.msg.lower()} at column {error.colno}"
+            problem = f"{error.msg.lower().removesuffix(' at')} at column {error.colno}"
         raise RecordError("broken JSON", f"broken JSON, {problem}; write one object on every line") from None
     if not isinstance(record, dict):
         type_name = _TYPE_NAMES[type(record)]
@@ -180,11 +226,10 @@ def csv_records(
 ) -> NumberedRecords:
     """The rows of a CSV file, quoted as in RFC 4180, under a header that names the columns.
 
-    Many TSV files do not use quoting: with tabs, quotes are literal in a line that has all columns only if read so.
-
     Columns are separated by the comma, semicolon, tab or bar that makes the most columns of the header; if several do,
-    by ``delimiter``. ``check_header`` explains what is wrong with the header, or returns None; a file with a bad header
-    is not read.
+    by ``delimiter``. Many TSV files do not quote fields: if a line has the right number of columns only when its quotes
+    are text, they are text. ``check_header`` explains what is wrong with the header, or returns None; a file with a bad
+    header is not read.
     """
     undecodable: list[tuple[int, int, str]] = []  # lines as the reader counts them, as the file does, and why
 
@@ -210,6 +255,8 @@ def csv_records(
         try:
             row = next(reader)
         except StopIteration:
+            if header is None:
+                report(None, "empty file", "empty, without a header; remove it or write one")
             return
         except csv.Error as error:
             problem = str(error).replace("'\t'", "tab")
@@ -261,9 +308,9 @@ def _find_delimiter(lines: Iterator[str], default: str) -> tuple[str, Iterator[s
 def _escape_literal_quotes(lines: Iterator[str]) -> Iterator[str]:
     """The lines of a TSV file, those whose quotes are text rewritten as RFC 4180 has it.
 
-    A quoted header means that the file uses quoting. Otherwise quotes are literal in a line that has all columns only
-    if they are read as text.
-    A quoted field may go on over further lines, but not if each of these lines has all columns on its own.
+    A quoted header means that the file uses quoting. Otherwise the quotes of a line are text if it has the right number
+    of columns only when they are read as text. A quoted field may go on over further lines, but not if each of these
+    lines has all columns on its own.
     """
     header = ""
     while not header.strip() and (header := next(lines, "")):
@@ -302,6 +349,17 @@ def _escape_literal_quotes(lines: Iterator[str]) -> Iterator[str]:
         if '"' in line:
             is_open = bool(_TSV_OPEN.fullmatch(f'"{line}' if is_open else line))
         yield line
+
+
+@contextmanager
+def open_parquet(stream: Any) -> Iterator[pq.ParquetFile]:
+    """A Parquet file; if any of it cannot be read within the block, raise an ``OSError`` for ``describe_error``."""
+    try:
+        yield pq.ParquetFile(stream, buffer_size=1 << 20)  # otherwise a whole column of a row group is in memory
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise
+        raise OSError("or not a Parquet file") from None  # described as "corrupt, or not a Parquet file"
 
 
 def parquet_batches(
@@ -344,3 +402,22 @@ def _halves(batch: pa.RecordBatch, max_bytes: int) -> Iterator[pa.RecordBatch]:
     else:
         yield from _halves(batch.slice(0, batch.num_rows // 2), max_bytes)
         yield from _halves(batch.slice(batch.num_rows // 2), max_bytes)
+
+
+def row_records(batch: pa.RecordBatch, first: int) -> NumberedRecords:
+    """The rows of a batch, of which the first has the number ``first``."""
+    columns = map(_cells, batch.columns)
+    for number, cells in enumerate(zip(*columns, strict=True), first):
+        yield number, dict(zip(batch.schema.names, cells, strict=True))
+
+
+def _cells(column: pa.Array) -> list[Any]:
+    """The values of a column; as bytes if some are not UTF-8, which Arrow does not check. Structs have no nulls."""
+    try:
+        values = list(column.to_pylist(maps_as_pydicts="strict"))
+    except UnicodeDecodeError:
+        plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        return list(plain.cast(pa.binary()).to_pylist())
+    if not pa.types.is_struct(column.type):
+        return values
+    return [row and {name: value for name, value in row.items() if value is not None} for row in values]

@@ -1,13 +1,16 @@
 """Texts that a user passes, in any container -> a list of strings."""
 
 import math
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from cr5._typing import Ints
-from cr5.errors import Cr5TypeError, quoted
+from cr5.errors import Cr5TypeError
+from cr5.message_parts import quoted
 
 Item = TypeVar("Item")
 Texts: TypeAlias = Iterable[str]
@@ -38,7 +41,7 @@ def text_list(texts: Texts, name: str = "texts") -> list[str]:
 
 def code_list(langs: Iterable[str | None], name: str = "lang") -> list[str | None]:
     """Language codes in any container of ``text_list`` as a list, None where one is missing."""
-    if isinstance(langs, bytes) or not isinstance(langs, Iterable) or _is_scalar_array(langs):
+    if isinstance(langs, bytes | Mapping | Set) or not isinstance(langs, Iterable) or _is_scalar_array(langs):
         raise not_a_code(langs, name)
     codes = [None if is_missing(code) else code for code in _to_list(langs)]
     for position, code in enumerate(codes):
@@ -61,13 +64,20 @@ def one_text(text: str, name: str = "text") -> str:
     return text
 
 
+def one_path(path: str | PathLike[str], name: str) -> Path:
+    """A path; an error that names the parameter for anything else."""
+    if not isinstance(path, str | PathLike):
+        raise Cr5TypeError(f"`{name}` is {describe(path)}; give a path")
+    return Path(path)
+
+
 def one_or_several(names: str | Iterable[Item]) -> list[str | Item]:
     """Codes, ids or other names as a list; a single one may be given as a string."""
     return [names] if isinstance(names, str) else list(names)
 
 
 def positions(values: Iterable[Item]) -> dict[Item, Ints]:
-    """For each different value, where it stands."""
+    """The positions of each different value."""
     values = list(values)
     if len(set(values)) == 1:  # the usual case, which should cost little
         return {values[0]: np.arange(len(values))}
@@ -75,6 +85,11 @@ def positions(values: Iterable[Item]) -> dict[Item, Ints]:
     for i, value in enumerate(values):
         found.setdefault(value, []).append(i)
     return {value: np.array(rows) for value, rows in found.items()}
+
+
+def assign_numbers(names: Sequence[str], numbers: dict[str, int], dtype: Any = np.int64) -> Ints:
+    """The number of each name in ``numbers``, to which new names are added with the next numbers, from 0."""
+    return np.fromiter((numbers.setdefault(name, len(numbers)) for name in names), dtype, len(names))
 
 
 def _to_list(values: Any) -> list[Any]:
@@ -89,7 +104,7 @@ def _is_scalar_array(value: object) -> bool:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value stands for nothing: None, NaN, or what pandas has for them."""
+    """Whether a value says that there is none: None, NaN, or what pandas has for them."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 

@@ -17,9 +17,11 @@ from cr5.corpus.documents import REQUIRED_COLUMNS, SCHEMA, SCHEMA_WITH_FIELDS
 from cr5.corpus.fields import FIELDS, NO_FIELDS, parse_fields
 from cr5.corpus.formats import describe_unknown_suffix, split_format
 from cr5.corpus.inputs import Documents, in_batches
+from cr5.corpus.reading import CorpusReader
 from cr5.errors import CorpusError
 from cr5.storage.atomic import atomic_write
 from cr5.storage.compressed import compressed_writer
+from cr5.storage.output_paths import check_not_input, check_output_file
 
 _ROW_GROUP_BYTES = 32 << 20
 
@@ -29,19 +31,19 @@ def write(path: str | Path, documents: Documents) -> int:
 
     The file appears under its name when it is complete and on disk. Returns the number of documents.
     """
-    rows = (batch.rows for batch in in_batches(documents, fields=True))
+    batches = in_batches(documents, fields=True)
+    rows = (batch.rows for batch in batches)
     if str(path) == "-":
         count = write_jsonl(sys.stdout.buffer, rows)
         sys.stdout.buffer.flush()
         return count
     target = Path(path).resolve()  # a symbolic link stays one
-    if target.is_dir():
-        raise CorpusError(f"{path}: this is a folder; name a file in it, such as corpus.parquet")
     file_format, compression = split_format(str(path))
     if file_format not in WRITERS:
         raise CorpusError(describe_unknown_suffix(str(path)))
-    if not target.parent.is_dir():
-        raise CorpusError(f"{path}: the folder {Path(path).parent} does not exist; create it first")
+    check_output_file(Path(path), example="corpus.parquet")
+    if isinstance(batches, CorpusReader):
+        check_not_input(Path(path), batches.sources)
     with atomic_write(target) as raw, compressed_writer(raw, compression) as stream:
         return WRITERS[file_format](stream, rows)
 

@@ -1,40 +1,39 @@
-"""The Python interface of the evaluation: ``documents``, ``sentences`` and ``words``, which the commands call."""
+"""The Python interface of the evaluation: ``documents``, ``held_out_texts``, ``sentences`` and ``words``."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import Documents
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
 from cr5.corpus.writing import write
-from cr5.errors import Cr5Error, whole_number
-from cr5.evaluate.aligned import read_aligned
-from cr5.evaluate.dictionaries import dictionary_languages, read_dictionaries, read_dictionary
+from cr5.errors import Cr5Error, one_of, whole_number
+from cr5.evaluate.aligned_sentences import read_aligned
+from cr5.evaluate.dictionaries import read_dictionaries
 from cr5.evaluate.preparation import (
     Paths,
-    SplitOptions,
     Systems,
     check_output,
     choose_baselines,
     choose_regimes,
     corpus_name,
-    load_spaces,
+    describe_preprocessing,
     path_list,
     prepare_documents,
     reject_if_given,
     settings_of,
     title,
-    variant,
 )
 from cr5.evaluate.report.files import write_reports
 from cr5.evaluate.report.formatting import describe_failures
 from cr5.evaluate.runs import CslsOver, Regime, Run
 from cr5.evaluate.splits import LOW_RESOURCE, Split
-from cr5.evaluate.systems.precomputed import pretrained, read_vectors
+from cr5.evaluate.systems.precomputed import as_system, read_vectors
+from cr5.evaluate.systems.pretrained import load_systems
 from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, choose_systems, make_systems
 from cr5.evaluate.tasks.documents import evaluate_documents
 from cr5.evaluate.tasks.sentences import SENTENCE_QUERIES, SEPARATE_SHARE, evaluate_sentences
@@ -83,8 +82,8 @@ def documents(
     corpus
         Documents in two or more languages, as ``Cr5.fit`` takes them.
     systems
-        What to train and measure: keys of ``cr5.evaluate.SYSTEMS`` ("cr5", "cr5-dense", "wsdm19", "chars", "lexicon",
-        "shared-tokens", "bm25", "lsi", "esa", "inverted", "words", "dictionary"), your own ``SystemEntry``, or "all".
+        What to train and measure: keys of ``cr5.evaluate.SYSTEMS``, such as "cr5" or "bm25", your own ``SystemEntry``,
+        or "all".
     regimes
         What to train on. "joint": all languages together. "pairwise": the concepts that both languages of a pair
         have. "low-resource": ``low_resource`` of these. "transitive": the two languages share no training concept,
@@ -136,6 +135,7 @@ def documents(
         Called before each training. Once it returns true, the run has what was measured by then; if nothing was,
         KeyboardInterrupt is raised.
     """
+    one_of("csls_over", csls_over, get_args(CslsOver))
     settings = settings_of(settings)
     chosen_regimes = choose_regimes(regimes)
     if "low-resource" not in chosen_regimes:
@@ -150,22 +150,23 @@ def documents(
     check_output(output)
     started = time.perf_counter()
     skipped = Skipped() if skipped is None else skipped
-    options = SplitOptions(
-        langs, seed, queries, candidates, split, validation, comparable, mask_shared, csls_over, on_error
-    )
-    held_out = prepare_documents(corpus, settings, options, skipped=skipped, progress=progress, should_stop=should_stop)
+    held_out = prepare_documents(
+        corpus, settings, langs=langs, seed=seed, queries=queries, candidates=candidates, split=split,
+        validation=validation, comparable=comparable, mask_shared=mask_shared, csls_over=csls_over, on_error=on_error,
+        skipped=skipped, progress=progress, should_stop=should_stop,
+    )  # fmt: skip
     for space in spaces.values():
         for lang, texts in held_out.texts.items():
             space.embed(texts, lang)  # fail early if the vectors do not fit the texts
     trainable = make_systems(entries, settings, held_out.training_texts(), dictionaries, progress)
-    trainable |= {system: pretrained(space) for system, space in spaces.items()}
+    trainable |= {system: as_system(space) for system, space in spaces.items()}
     if comparable and not mask_shared:
         trainable |= make_systems([SYSTEMS["upper-bound"]], settings, {})
     run = evaluate_documents(
         held_out,
         trainable,
         title=title(name or corpus_name(corpus), list(held_out.corpus.languages)),
-        variant=variant(held_out.corpus, mask_shared),
+        preprocessing=describe_preprocessing(held_out.corpus, mask_shared),
         regimes=chosen_regimes,
         rank=settings.nominal_rank,
         seed=settings.seed,
@@ -202,11 +203,10 @@ def held_out_texts(
     Returns the number of texts of each language. The parameters are those of ``documents``, which takes the
     resulting files as ``vectors``.
     """
-    options = SplitOptions(
-        langs, seed, queries, candidates, split, comparable=comparable, mask_shared=mask_shared, on_error=on_error
-    )
-    settings = settings_of(settings)
-    held_out = prepare_documents(corpus, settings, options, skipped=skipped, progress=progress)
+    held_out = prepare_documents(
+        corpus, settings_of(settings), langs=langs, seed=seed, queries=queries, candidates=candidates, split=split,
+        comparable=comparable, mask_shared=mask_shared, on_error=on_error, skipped=skipped, progress=progress,
+    )  # fmt: skip
     Path(folder).mkdir(parents=True, exist_ok=True)
     for lang, texts in held_out.texts.items():
         names = [held_out.filtered_corpus.concepts[i] for i in texts.concepts]
@@ -244,10 +244,10 @@ def sentences(
     queries
         Queries of a language pair; all its sentences are candidates.
     separate
-        Share of the sentences that are set aside for IDF weights, of pairs with 10,000 sentences or more; a number of
-        1 or more is how many. The model is evaluated with these weights, and with those of its training.
+        Share of the sentences of a pair from which only IDF weights are computed, if it has 10,000 sentences or more;
+        a value of 1 or more is a number of sentences. The model is evaluated with these weights, and with its own.
     train
-        A corpus to train ``systems`` on; to be fair, the corpus of the model.
+        A corpus to train ``systems`` on; for a fair comparison, the one that the model was trained on.
     systems
         Systems to compare the model with, as in ``documents``; ("shared-tokens", "words") by default. Needs ``train``.
     dictionary
@@ -263,31 +263,26 @@ def sentences(
     progress
         Called with a ``Progress`` at every step.
     """
-    entries = choose_baselines(train, systems, dictionary)
-    word_pairs = read_dictionaries(path_list(dictionary))
+    one_of("csls_over", csls_over, get_args(CslsOver))
+    baselines = choose_baselines(train, systems, dictionary)
     check_output(output)
     started = time.perf_counter()
     paths = path_list(files)
     pairs = read_aligned(paths, None if langs is None else one_or_several(langs))
-    loaded = model if isinstance(model, Cr5) else Cr5.load(model)
     tested_langs = sorted({lang for pair in pairs for lang in pair.langs})
-    loaded_spaces = load_spaces(loaded, tested_langs, train, entries, word_pairs, progress)
+    pretrained = load_systems(model, tested_langs, baselines, progress)
     run = evaluate_sentences(
-        loaded_spaces.spaces,
+        pretrained,
         pairs,
-        tokeniser=loaded.settings.tokeniser,
         queries=whole_number("queries", queries),
         separate=separate,
         seed=whole_number("seed", seed),
         csls_over=csls_over,
         query_set="validation" if validation else "test",
         title=title(corpus_name(paths), tested_langs),
-        training_details=loaded_spaces.details,
-        failed=loaded_spaces.failed,
         progress=progress,
     )
-    run.facts.update(loaded_spaces.facts)
-    return _finish(run, [SYSTEMS["cr5"], SYSTEMS["cr5-dense"], *entries], started, output)
+    return _finish(run, pretrained.entries, started, output)
 
 
 def words(
@@ -323,36 +318,20 @@ def words(
     progress
         Called with a ``Progress`` at every step.
     """
-    entries = choose_baselines(train, systems, dictionary)
-    word_pairs = read_dictionaries(path_list(dictionary))
+    one_of("csls_over", csls_over, get_args(CslsOver))
+    baselines = choose_baselines(train, systems, dictionary)
     check_output(output)
     started = time.perf_counter()
     paths = path_list(dictionaries)
-    for path in paths:
-        read_dictionary(path)  # fail early
-    loaded = model if isinstance(model, Cr5) else Cr5.load(model)
-    langs = sorted({lang for path in paths for lang in dictionary_languages(path)})
-    loaded_spaces = load_spaces(loaded, langs, train, entries, word_pairs, progress)
-    run = evaluate_words(
-        loaded_spaces.spaces,
-        paths,
-        tokeniser=loaded.settings.tokeniser,
-        csls_over=csls_over,
-        title=title(corpus_name(paths), langs),
-        training_details=loaded_spaces.details,
-        failed=loaded_spaces.failed,
-        progress=progress,
-    )
-    run.facts.update(loaded_spaces.facts)
-    return _finish(run, [SYSTEMS["cr5"], SYSTEMS["cr5-dense"], *entries], started, output)
+    langs = sorted({lang for pair in read_dictionaries(paths) for lang in pair})
+    pretrained = load_systems(model, langs, baselines, progress)
+    run_title = title(corpus_name(paths), langs)
+    run = evaluate_words(pretrained, paths, csls_over=csls_over, title=run_title, progress=progress)
+    return _finish(run, pretrained.entries, started, output)
 
 
 def _finish(
-    run: Run,
-    entries: Sequence[SystemEntry],
-    started: float,
-    output: str | Path | None,
-    split: Split | None = None,
+    run: Run, entries: Sequence[SystemEntry], started: float, output: str | Path | None, split: Split | None = None
 ) -> Run:
     """Add roles and duration to a run, and write its files; raises Cr5Error if nothing could be measured."""
     if not run.scores:
@@ -360,7 +339,5 @@ def _finish(
     run.facts["seconds"] = time.perf_counter() - started
     run = replace(run, roles={entry.name: entry.role for entry in entries})
     if output is not None:
-        write_reports(run, Path(output))
-        if split is not None:
-            split.save(Path(output) / "split.json")
+        write_reports(run, output, split)
     return run

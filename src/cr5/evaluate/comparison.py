@@ -1,25 +1,20 @@
 """Two runs compared: paired differences in P@1 and mean reciprocal rank, with p-values adjusted by Holm's method."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import Regime, Run, Score, load_run, number_concepts
-from cr5.evaluate.statistics import (
-    PERMUTATIONS,
-    Difference,
-    hit_at,
-    holm,
-    paired_difference,
-    precision,
-    reciprocal_ranks,
-)
+from cr5.evaluate.statistics import PERMUTATIONS, Difference, Gain, hit_at, holm, paired_difference, reciprocal_ranks
 from cr5.evaluate.systems.registry import display_name
 from cr5.retrieval.top_k import Measure
 
 SIGNIFICANCE_LEVEL = 0.05
+ScorePair: TypeAlias = tuple[Score, Score]
+"""Scores of two systems in the same direction."""
 
 
 class Comparison(NamedTuple):
@@ -54,15 +49,6 @@ class Comparison(NamedTuple):
         return self._asdict() | plain | {"significant": self.significant}
 
 
-class _RowKey(NamedTuple):
-    system_a: str
-    system_b: str
-    regime: Regime
-    measure: Measure
-    source: str = ""
-    target: str = ""
-
-
 def compare(
     run_a: Run | str | Path, run_b: Run | str | Path, systems: tuple[str, str] | None = None
 ) -> list[Comparison]:
@@ -79,32 +65,26 @@ def compare(
     a, b = (run if isinstance(run, Run) else load_run(run) for run in (run_a, run_b))
     names_a, names_b = ([*dict.fromkeys(s.system for s in run.scores)] for run in (a, b))
     if systems:
-        name_a, name_b = systems
-        pairs = [
-            (
-                name_a if name_a in names_a else display_name(name_a),
-                name_b if name_b in names_b else display_name(name_b),
-            )
-        ]
+        name_a, name_b = (
+            name if name in names else display_name(name)
+            for name, names in zip(systems, (names_a, names_b), strict=True)
+        )
+        pairs = [(name_a, name_b)]
     elif len(names_a) == len(names_b) == 1:
         pairs = [(names_a[0], names_b[0])]
     else:
         pairs = [(name, name) for name in names_a if name in names_b]
-    rows: list[tuple[_RowKey, list[tuple[Score, Score]]]] = []
+    rows: list[tuple[tuple[str, str, Regime, Measure, str, str], list[ScorePair]]] = []
     for name_a, name_b in pairs:
         for regime, measure in dict.fromkeys((s.regime, s.measure) for s in a.scores):
-            scores_b = {(s.source, s.target): s for s in b.select(name_b, regime, measure)}
-            both = [
-                (score, scores_b[score.source, score.target])
-                for score in a.select(name_a, regime, measure)
-                if (score.source, score.target) in scores_b
-            ]
+            scores_b = b.by_direction(name_b, regime, measure)
+            scores_a = a.by_direction(name_a, regime, measure)
+            both = [(score, scores_b[direction]) for direction, score in scores_a.items() if direction in scores_b]
             both = [pair for pair in both if _same_test_set(a, b, *pair)]
-            if not both:
-                continue
-            rows.append((_RowKey(name_a, name_b, regime, measure), both))
+            if both:
+                rows.append(((name_a, name_b, regime, measure, "", ""), both))
             if len(both) > 1:
-                rows += [(_RowKey(name_a, name_b, regime, measure, x.source, x.target), [(x, y)]) for x, y in both]
+                rows += [((name_a, name_b, regime, measure, x.source, x.target), [(x, y)]) for x, y in both]
     if not rows:
         raise Cr5Error(
             "the two runs have no system and queries in common; compare runs of the same corpus and split "
@@ -112,10 +92,14 @@ def compare(
         )
     # The smallest possible p-value, 1 / permutations, must be significant after adjustment for all rows.
     permutations = max(PERMUTATIONS, round(2 / SIGNIFICANCE_LEVEL) * len(rows))
-    compared = [Comparison(*key, *_differences(a, both, permutations), directions=len(both)) for key, both in rows]
+    compared = []
+    for key, both in rows:
+        mean_a, mean_b = (float(np.mean([score.precision() for score in side])) for side in zip(*both, strict=True))
+        at_1, reciprocal = paired_differences(a, both, [hit_at(1), reciprocal_ranks], permutations)
+        compared.append(Comparison(*key, mean_a, mean_b, at_1, reciprocal, directions=len(both)))
     identical = [all(x.ranks == y.ranks for x, y in both) for _, both in rows]
-    for means in (True, False):  # means and directions are adjusted separately, identical rankings not at all
-        family = [i for i, row in enumerate(compared) if (row.source == "") == means and not identical[i]]
+    for are_means in (True, False):  # means and directions are adjusted separately, identical rankings not at all
+        family = [i for i, row in enumerate(compared) if (row.source == "") == are_means and not identical[i]]
         adjusted = holm([compared[i].at_1.p_value for i in family])
         for i, p_value in zip(family, adjusted, strict=True):
             compared[i] = compared[i]._replace(adjusted=p_value)
@@ -136,14 +120,13 @@ def _test_set(score: Score) -> list[str]:
     return parts[: end + 1]
 
 
-def _differences(
-    run: Run, pairs: list[tuple[Score, Score]], permutations: int
-) -> tuple[float, float, Difference, Difference]:
-    """P@1 of both sides, and the paired differences in P@1 and in mean reciprocal rank."""
+def paired_differences(
+    run: Run, pairs: Sequence[ScorePair], gains: Sequence[Gain], permutations: int = PERMUTATIONS
+) -> list[Difference]:
+    """How much more the second score of each pair is than the first, over all directions, by each of the gains.
+
+    The pairs have the same queries, those of ``run``.
+    """
     concepts = number_concepts(run.direction(x.source, x.target).concepts for x, _ in pairs)
     ranks = [x.rank_array for x, _ in pairs], [y.rank_array for _, y in pairs]
-    at_1, reciprocal = (
-        paired_difference(*ranks, concepts, gain, permutations=permutations) for gain in (hit_at(1), reciprocal_ranks)
-    )
-    mean_a, mean_b = (float(np.mean([precision(r, 1) for r in side])) for side in ranks)
-    return mean_a, mean_b, at_1, reciprocal
+    return [paired_difference(*ranks, concepts, gain, permutations=permutations) for gain in gains]

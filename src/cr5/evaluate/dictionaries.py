@@ -8,8 +8,10 @@ import pyarrow.compute as pc
 
 from cr5.corpus.file_names import find_pair
 from cr5.corpus.languages import canonical_code
-from cr5.errors import CorpusError, Cr5Error, reason
+from cr5.corpus.tables import describe_utf8_error
+from cr5.errors import CorpusError, Cr5Error
 from cr5.features.tokeniser import as_arrow, normalise_text
+from cr5.message_parts import reason
 
 WordPairs: TypeAlias = Sequence[tuple[str, str]]
 
@@ -18,6 +20,7 @@ def dictionary_languages(path: str | Path) -> tuple[str, str]:
     """The source and target language in a dictionary's file name: yacle.test.en-it.tsv -> ("en", "it")."""
     pair = find_pair(Path(path).name)
     if pair is None:
+        _read_bytes(path)  # that it does not exist is said first
         raise Cr5Error(f"{path}: the file name does not contain a language pair; name the file like en-it.tsv")
     return canonical_code(pair[0]), canonical_code(pair[1])
 
@@ -32,19 +35,12 @@ def read_dictionary(path: str | Path) -> list[tuple[str, str]]:
 
     Words are lower-cased as the tokeniser does it. A word may be on several lines, with a translation on each.
     """
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read, {reason(error)}; check its name and permissions") from error
-    pairs = []
+    content, pairs = _read_bytes(path), []
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
-            raise CorpusError(
-                f"{path}, line {number}: byte 0x{line[error.start]:02x} is not UTF-8; "
-                "convert the file, e.g. with iconv -f windows-1252 -t utf-8"
-            ) from error
+            raise CorpusError(f"{path}, line {number}: {describe_utf8_error(error)}") from error
         if not text.strip():
             continue
         fields = [part.strip() for part in text.split("\t")] if "\t" in text.strip() else text.split()
@@ -57,6 +53,13 @@ def read_dictionary(path: str | Path) -> list[tuple[str, str]]:
         raise CorpusError(f"{path}: no word pairs in this file; write a word, a tab and its translation on each line")
     sources, targets = (_lower(column) for column in zip(*pairs, strict=True))
     return list(zip(sources, targets, strict=True))
+
+
+def _read_bytes(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise CorpusError(f"{path}: cannot be read, {reason(error)}; check its name and permissions") from error
 
 
 def _lower(words: Sequence[str]) -> list[str]:

@@ -1,58 +1,34 @@
 """Preparing an evaluation: corpus, split, baselines, output folder."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from cr5.corpus.documents import Batch
 from cr5.corpus.inputs import Documents, in_batches
-from cr5.corpus.languages import canonical_code, find_language
+from cr5.corpus.languages import canonical_code
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, Cr5TypeError, whole_number
-from cr5.evaluate.dictionaries import WordPairs
+from cr5.evaluate.dictionaries import read_dictionaries
 from cr5.evaluate.report.formatting import list_languages
-from cr5.evaluate.run_builder import RunBuilder
-from cr5.evaluate.runs import REGIMES, TRAINED_ELSEWHERE, CslsOver, FailedSystem, Regime
-from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES, Split, make_split
-from cr5.evaluate.systems.cr5_system import model_space
-from cr5.evaluate.systems.registry import SystemEntry, choose_systems, make_systems
-from cr5.evaluate.systems.space import Space
-from cr5.evaluate.systems.views import Cr5Views
+from cr5.evaluate.runs import REGIMES, CslsOver, Regime
+from cr5.evaluate.splits import MAX_CANDIDATES, MAX_QUERIES, MIN_QUERIES, QuerySet, Split, make_split
+from cr5.evaluate.systems.pretrained import Baselines
+from cr5.evaluate.systems.registry import SystemEntry, choose_systems
 from cr5.evaluate.tasks.documents import HeldOutDocuments, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.model import Cr5
-from cr5.progress import Progress, ProgressCallback
+from cr5.progress import ProgressCallback
 from cr5.settings import Settings, make_settings
-from cr5.storage.targets import check_writable
+from cr5.storage.output_paths import check_folder_writable
 
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 Systems: TypeAlias = str | Sequence[str | SystemEntry]
-"""A key of the registry, several, entries of one's own, or "all"."""
+"""A key of the registry, several, your own entries, or "all"."""
 DEFAULT_BASELINES = ("shared-tokens", "words")  # that are compared with a given model
-
-
-@dataclass(frozen=True)
-class SplitOptions:
-    """How a corpus is read and split; ``cr5.evaluate.documents`` describes the options."""
-
-    langs: str | Sequence[str] | None = None
-    seed: int | None = None
-    queries: int | None = None
-    candidates: int | None = None
-    split: Split | str | Path | None = None
-    validation: bool = False
-    comparable: bool = False
-    mask_shared: bool = False
-    csls_over: CslsOver = "queries"
-    on_error: OnError = "raise"
-
-    def __post_init__(self) -> None:
-        for name in ("seed", "queries", "candidates"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, whole_number(name, value))  # a split is stored as JSON
 
 
 def path_list(paths: Paths) -> list[str | Path]:
@@ -74,7 +50,9 @@ def settings_of(given: Settings | Cr5 | Mapping[str, Any] | None) -> Settings:
 
 def choose_regimes(regimes: Regime | Sequence[Regime] | Literal["all"]) -> list[Regime]:
     """The regimes in their usual order; raises Cr5Error for an unknown one or none."""
-    names = list(REGIMES) if regimes == "all" else one_or_several(regimes)
+    names = one_or_several(regimes)
+    if names == ["all"]:
+        return list(REGIMES)
     for name in names:
         if name not in REGIMES:
             raise Cr5Error(f"there is no regime {name!r}; the regimes are {', '.join(REGIMES)}, or all")
@@ -104,7 +82,7 @@ def title(name: str, langs: Sequence[str]) -> str:
     return f"{name}: {list_languages(langs)}"
 
 
-def variant(corpus: EvaluationCorpus, masked: bool) -> str:
+def describe_preprocessing(corpus: EvaluationCorpus, masked: bool) -> str:
     """What was done to the texts, for signatures."""
     parts = [f"comparable {'-'.join(corpus.languages)}" if corpus.comparable else "whole documents"]
     parts += ["shared words masked"] if masked else []
@@ -116,108 +94,68 @@ def variant(corpus: EvaluationCorpus, masked: bool) -> str:
 def prepare_documents(
     corpus: Documents,
     settings: Settings,
-    options: SplitOptions,
     *,
+    langs: str | Sequence[str] | None,
+    seed: int | None,
+    queries: int | None,
+    candidates: int | None,
+    split: Split | str | Path | None,
+    validation: bool = False,
+    comparable: bool,
+    mask_shared: bool,
+    csls_over: CslsOver = "queries",
+    on_error: OnError,
     skipped: Skipped | None,
     progress: ProgressCallback,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> HeldOutDocuments:
     """Read a corpus, draw or load its split, and hold the documents of the split out."""
-    split, seed, queries, candidates = options.split, options.seed, options.queries, options.candidates
     if split is not None:
-        explanation = f"is determined by the split {'' if isinstance(split, Split) else split}".rstrip()
-        reject_if_given(explanation, seed=seed, queries=queries, candidates=candidates)
+        source = "" if isinstance(split, Split) else f" {split}"
+        reject_if_given(f"is determined by the split{source}", seed=seed, queries=queries, candidates=candidates)
+    seed = 0 if seed is None else whole_number("seed", seed)
+    queries = MAX_QUERIES if queries is None else whole_number("queries", queries, MIN_QUERIES)
+    candidates = MAX_CANDIDATES if candidates is None else whole_number("candidates", candidates)
     stored = split if isinstance(split, Split) or split is None else Split.load(split)
-    langs = [canonical_code(lang) for lang in one_or_several(options.langs)] if options.langs is not None else None
-    langs = stored.langs if langs is None and stored else langs
-    if stored and options.comparable and langs != stored.langs:
+    chosen = [canonical_code(lang) for lang in one_or_several(langs)] if langs is not None else None
+    chosen = stored.langs if chosen is None and stored else chosen
+    if stored and comparable and chosen != stored.langs:
         raise Cr5Error(
             "with `comparable=True` the order of the languages decides which paragraphs each gets; "
             f"use `langs={','.join(stored.langs)}`, the order of the split"
         )
 
     def batches() -> Iterator[Batch]:
-        for batch in in_batches(corpus, on_error=options.on_error, skipped=skipped):
+        for batch in in_batches(corpus, on_error=on_error, skipped=skipped):
             if should_stop():
                 raise KeyboardInterrupt
             yield batch
 
-    texts = read_texts(batches(), settings.tokeniser, langs=langs, comparable=options.comparable, progress=progress)
+    texts = read_texts(batches(), settings.tokeniser, langs=chosen, comparable=comparable, progress=progress)
     used = stored or make_split(
         texts,
-        seed=seed or 0,
-        queries=MAX_QUERIES if queries is None else queries,
-        candidates=MAX_CANDIDATES if candidates is None else candidates,
+        seed=seed,
+        queries=queries,
+        candidates=candidates,
         min_unique=settings.weighting.min_unique,
         max_unique=settings.weighting.max_unique,
     )
-    query_set: Literal["test", "validation"] = "validation" if options.validation else "test"
-    return hold_out(texts, used, query_set=query_set, csls_over=options.csls_over, mask_shared=options.mask_shared)
+    query_set: QuerySet = "validation" if validation else "test"
+    return hold_out(texts, used, query_set=query_set, csls_over=csls_over, mask_shared=mask_shared)
 
 
-def choose_baselines(train: Documents | None, systems: Systems | None, dictionary: Paths) -> list[SystemEntry]:
-    """The systems to train beside a model; raises Cr5Error if some are named without documents to train them on."""
+def choose_baselines(train: Documents | None, systems: Systems | None, dictionary: Paths) -> Baselines | None:
+    """The systems to train beside a model, if any; raises Cr5Error if some are named without documents for them."""
     if train is None:
         explanation = "needs documents to train on, which `train` names"
         reject_if_given(explanation, systems=systems, dictionary=dictionary or None)
-        return []
-    return choose_systems(DEFAULT_BASELINES if systems is None else systems, bool(path_list(dictionary)))
-
-
-class LoadedSpaces(NamedTuple):
-    """The spaces of a model and of baselines trained beside it.
-
-    ``details`` is what signatures say about the training of the baselines, ``failed`` those that could not be trained.
-    ``facts`` say how many documents in every language they were trained on, and why not on the others.
-    """
-
-    spaces: dict[str, Space]
-    details: dict[str, str]
-    failed: list[FailedSystem]
-    facts: dict[str, dict[str, dict[str, int]]]
-
-
-def load_spaces(
-    model: Cr5,
-    langs: Sequence[str],
-    train: Documents | None,
-    entries: Sequence[SystemEntry],
-    dictionaries: Mapping[tuple[str, str], WordPairs],
-    progress: ProgressCallback,
-) -> LoadedSpaces:
-    """The spaces of a model, with all views and with its vectors alone, and those of baselines trained on ``train``."""
-    known = [lang for lang in model.langs if find_language(lang, langs) is not None]
-    if not known:
-        raise Cr5Error(
-            f"the model has none of the languages {', '.join(langs)}; its languages are {', '.join(model.langs)}"
-        )
-    dense = model_space(model, known)
-    spaces: dict[str, Space] = {"cr5": Cr5Views(dense, model.lexicon), "cr5-dense": dense}
-    if train is None:
-        return LoadedSpaces(spaces, {}, [], {})
-    codes = [canonical_code(lang) for lang in known]
-    corpus = read_texts(in_batches(train), model.settings.tokeniser, langs=codes, progress=progress)
-    weighting = model.settings.weighting
-    texts = corpus.with_unique_words(weighting.min_unique, weighting.max_unique).languages
-    systems = make_systems(entries, model.settings, texts, dictionaries, progress)
-    builder, details = RunBuilder(), {}
-    for i, (system, fit) in enumerate(systems.items()):
-        name = f"{system} (trained here)" if system in spaces else system
-        progress(Progress("train", i, len(systems), system))
-        with builder.record_failure(name, TRAINED_ELSEWHERE, known):
-            spaces[name] = fit(texts, rank=model.rank, seed=model.settings.seed)
-            details[name] = f"trained on {corpus.digest}"
-    counted = {}
-    for lang, of_lang in corpus.languages.items():
-        short = int((of_lang.counts.unique_words < weighting.min_unique).sum())
-        kept = len(texts[lang])
-        counted[lang] = {"read": len(of_lang), "trained": kept, "short": short, "long": len(of_lang) - kept - short}
-    return LoadedSpaces(spaces, details, builder.failed, {"training": counted})
+        return None
+    dictionaries = read_dictionaries(path_list(dictionary))
+    entries = choose_systems(DEFAULT_BASELINES if systems is None else systems, bool(dictionaries))
+    return Baselines(train, entries, dictionaries)
 
 
 def check_output(output: str | Path | None) -> None:
-    """Create the folder for results and check that it can be written to, before any work is done."""
-    if output is None:
-        return
-    check_writable(Path(output))
-    Path(output).mkdir(parents=True, exist_ok=True)
+    """Check, before any work is done, that the folder for results can be written to, or created."""
+    if output is not None:
+        check_folder_writable(Path(output))

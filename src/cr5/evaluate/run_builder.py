@@ -1,17 +1,18 @@
 """The builder of a run: it collects scores, trainings, failures, examples and notes while a task proceeds."""
 
 import logging
-from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cr5._typing import Array, Ints
+from cr5.evaluate.report.formatting import format_others
 from cr5.evaluate.runs import (
     CslsOver,
     FailedSystem,
@@ -36,7 +37,12 @@ DescribeQuery = Callable[[int], tuple[str, list[RankedCandidate]]]
 """Returns the title of query i and its best candidates."""
 
 
-class ScoredDirection(NamedTuple):
+def csls_facts(csls_over: CslsOver) -> dict[str, Any]:
+    """How CSLS was computed, for the facts of a run."""
+    return {"neighbours": NEIGHBOURS, "over": csls_over}
+
+
+class Condition(NamedTuple):
     """What a score is about: a system, trained in a regime, in one direction."""
 
     system: str
@@ -56,31 +62,25 @@ class ExampleSample:
     seen: int = 0
     kept: list[tuple[float, ReportExample]] = field(default_factory=list)
 
-    @property
-    def examples(self) -> list[ReportExample]:
-        """The kept queries in random order."""
-        return [example for _, example in self.kept]
-
     def add(self, queries: Ints, keys: Array, make_example: Callable[[int], ReportExample]) -> None:
         """Add the queries of one direction, each with a key between 0 and 1; only kept ones become examples."""
         self.seen += len(queries)
-        for i in queries[np.argsort(keys[queries])][: self.size].tolist():
-            if len(self.kept) == self.size and keys[i] >= self.kept[-1][0]:
-                return
-            insort(self.kept, (float(keys[i]), make_example(i)), key=lambda pair: pair[0])
-            del self.kept[self.size :]
+        limit = self.kept[-1][0] if len(self.kept) == self.size else np.inf
+        smallest = [i for i in queries[np.argsort(keys[queries])][: self.size].tolist() if keys[i] < limit]
+        self.kept += [(float(keys[i]), make_example(i)) for i in smallest]
+        self.kept = sorted(self.kept, key=itemgetter(0))[: self.size]
 
 
 def proportional_examples(answered: ExampleSample, failed: ExampleSample, size: int) -> list[ReportExample]:
-    """Answered and failed queries in the proportion in which they occur, in any first part of the list as well."""
+    """Answered and failed queries in the proportion in which they occur, also among the first n for every n."""
     seen = answered.seen + failed.seen
     size = min(size, seen)
     if not size:
         return []
     failures = round(size * failed.seen / seen)
-    next_answered, next_failed = iter(answered.examples), iter(failed.examples)
+    next_answered, next_failed = iter(answered.kept), iter(failed.kept)
     failures_before = [(2 * i * failures + size) // (2 * size) for i in range(size + 1)]
-    return [next(next_failed if after > before else next_answered) for before, after in pairwise(failures_before)]
+    return [next(next_failed if after > before else next_answered)[1] for before, after in pairwise(failures_before)]
 
 
 @dataclass
@@ -95,11 +95,13 @@ class RunBuilder:
     notes: list[str] = field(default_factory=list)
     wrong_answers: dict[str, WrongAnswers] = field(default_factory=dict)
     grouped_notes: dict[str, dict[str, None]] = field(default_factory=dict)
-    _samples: dict[tuple[str, Regime], tuple[ExampleSample, ExampleSample]] = field(default_factory=dict)
+    _sampled: tuple[str, Regime] | None = None
+    _answered: ExampleSample = field(default_factory=lambda: ExampleSample(EXAMPLES))
+    _failed: ExampleSample = field(default_factory=lambda: ExampleSample(EXAMPLES))
 
     def add_scores(
         self,
-        condition: ScoredDirection,
+        condition: Condition,
         ranks: Mapping[Measure, Ints],
         concepts: Ints,
         *,
@@ -121,25 +123,22 @@ class RunBuilder:
             signature = "|".join([*parts, similarity])
             self.scores.append(Score(*condition, measure, measured.tolist(), candidates, shared, signature, interval))
 
-    def add_examples(self, condition: ScoredDirection, ranks: Ints, describe_query: DescribeQuery) -> None:
+    def add_examples(self, condition: Condition, ranks: Ints, describe_query: DescribeQuery) -> None:
         """Add the queries of a direction, ranked by CSLS, to those from which the examples are drawn.
 
         All examples are of one system and regime, the first that is added.
         """
-        group = condition.system, condition.regime
-        if not self._samples:
-            self._samples[group] = ExampleSample(EXAMPLES), ExampleSample(EXAMPLES)
-        if group not in self._samples:
+        self._sampled = self._sampled or (condition.system, condition.regime)
+        if self._sampled != (condition.system, condition.regime):
             return
-        answered, failed = self._samples[group]
-        keys = np.random.default_rng([self.seed, answered.seen + failed.seen]).random(len(ranks))
+        keys = np.random.default_rng([self.seed, self._answered.seen + self._failed.seen]).random(len(ranks))
 
         def make_example(i: int) -> ReportExample:
             title, candidates = describe_query(i)
             return ReportExample(*condition, "csls", title, int(ranks[i]), candidates)
 
-        answered.add(np.flatnonzero(ranks == 1), keys, make_example)
-        failed.add(np.flatnonzero(ranks != 1), keys, make_example)
+        self._answered.add(np.flatnonzero(ranks == 1), keys, make_example)
+        self._failed.add(np.flatnonzero(ranks != 1), keys, make_example)
 
     def add_wrong_answers(self, target: str, ranks: Ints, first: Ints) -> None:
         """Count, by language, the candidates that come first for a query without being its right answer."""
@@ -157,7 +156,7 @@ class RunBuilder:
             yield
         except Exception as error:
             log.debug("%s, %s, %s could not run", system, regime, "-".join(langs), exc_info=True)
-            self.failed.append(FailedSystem.because_of(error, system, regime, langs))
+            self.failed.append(FailedSystem.from_error(error, system, regime, langs))
 
     def note(self, text: str, *, group: str) -> None:
         """Add a note; of the notes of a group, the run shows the first and the number of the others."""
@@ -165,13 +164,9 @@ class RunBuilder:
 
     def build(self, task: Task, title: str, facts: dict[str, Any]) -> Run:
         """The run; equal notes and equal trainings appear once."""
-        first_notes = [
-            next(iter(texts)) + (f" (and {len(texts) - 1} more like it)" if len(texts) > 1 else "")
-            for texts in self.grouped_notes.values()
-        ]
+        first_notes = [next(iter(texts)) + format_others(len(texts) - 1) for texts in self.grouped_notes.values()]
         notes = list(dict.fromkeys([*first_notes, *self.notes]))
         trained = {(t.system, t.regime, *t.langs): t for t in reversed(self.trained)}
-        examples = [e for samples in self._samples.values() for e in proportional_examples(*samples, EXAMPLES)]
         return Run(
             task,
             title,
@@ -180,7 +175,7 @@ class RunBuilder:
             list(self.queries.values()),
             self.scores,
             list(trained.values())[::-1],
-            examples,
+            proportional_examples(self._answered, self._failed, EXAMPLES),
             notes,
             self.failed,
             example_seed=self.seed,

@@ -11,23 +11,17 @@ import numpy as np
 
 from cr5._typing import Ints
 from cr5.errors import Cr5Error, MissingPackageError
-from cr5.evaluate.statistics import (
-    CUTOFFS,
-    Interval,
-    bootstrap_interval,
-    hit_at,
-    mean_reciprocal_rank,
-    precision,
-)
+from cr5.evaluate.output import write_json
+from cr5.evaluate.statistics import CUTOFFS, Interval, bootstrap_interval, hit_at, mean_reciprocal_rank, precision
 from cr5.evaluate.systems.registry import EARLIER_NAMES, SystemRole, role_of
 from cr5.retrieval.top_k import Measure
-from cr5.storage.atomic import atomic_write
+from cr5.storage.atomic import created_folder
 
 Task: TypeAlias = Literal["documents", "sentences", "words"]
-Regime: TypeAlias = Literal["joint", "pairwise", "low-resource", "transitive", "as given"]
+Regime: TypeAlias = Literal["joint", "pairwise", "low-resource", "transitive", "pretrained"]
 """What a system was trained on."""
 REGIMES: tuple[Regime, ...] = ("joint", "pairwise", "low-resource", "transitive")
-TRAINED_ELSEWHERE: Regime = "as given"  # the regime of systems that were trained before the evaluation
+PRETRAINED: Regime = "pretrained"  # the regime of systems that were trained before the evaluation
 LanguagePair: TypeAlias = tuple[str, str]
 CslsOver: TypeAlias = Literal["queries", "background"]
 """The vectors over which CSLS takes a candidate's neighbourhood: the queries, or other texts in their language."""
@@ -116,8 +110,8 @@ class FailedSystem:
     reason: str
 
     @classmethod
-    def because_of(cls, error: Exception, system: str, regime: Regime, langs: Sequence[str]) -> "FailedSystem":
-        """The failure that an exception means; one that is not foreseen is shown with its class."""
+    def from_error(cls, error: Exception, system: str, regime: Regime, langs: Sequence[str]) -> "FailedSystem":
+        """The failure that an exception means; an unexpected exception is shown with its class."""
         kind: FailureKind = "error"
         reason = str(error)
         if isinstance(error, MissingPackageError | ImportError):
@@ -206,6 +200,10 @@ class Run:
         """The scores of one system, regime and measure, one for each direction."""
         return [s for s in self.scores if (s.system, s.regime, s.measure) == (system, regime, measure)]
 
+    def by_direction(self, system: str, regime: str, measure: str) -> dict[LanguagePair, Score]:
+        """As ``select``, by source and target."""
+        return {(score.source, score.target): score for score in self.select(system, regime, measure)}
+
     def means(self) -> list["MeanScore"]:
         """The means over directions, for each system, regime and measure."""
         return self._means
@@ -284,17 +282,10 @@ class MeanScore(NamedTuple):
 def merge(runs: Sequence[Run], title: str) -> Run:
     """Several runs over the same queries as one; the facts are those of the first, with the regimes of all."""
     queries = {(q.source, q.target): q for run in reversed(runs) for q in run.queries}
-    return replace(
-        runs[0],
-        title=title,
-        facts=runs[0].facts | {"regimes": list(dict.fromkeys(r for run in runs for r in run.facts["regimes"]))},
-        queries=list(queries.values()),
-        scores=[score for run in runs for score in run.scores],
-        trained=[trained for run in runs for trained in run.trained],
-        examples=[example for run in runs for example in run.examples],
-        notes=[note for run in runs for note in run.notes],
-        failed=[failed for run in runs for failed in run.failed],
-    )
+    facts = runs[0].facts | {"regimes": list(dict.fromkeys(r for run in runs for r in run.facts["regimes"]))}
+    names = ("scores", "trained", "examples", "notes", "failed")
+    joined: dict[str, Any] = {name: [item for run in runs for item in getattr(run, name)] for name in names}
+    return replace(runs[0], title=title, facts=facts, queries=list(queries.values()), **joined)
 
 
 def number_concepts(directions: Iterable[list[str]]) -> list[Ints]:
@@ -303,26 +294,22 @@ def number_concepts(directions: Iterable[list[str]]) -> list[Ints]:
     return [np.array([number.setdefault(name, len(number)) for name in names], np.int64) for names in directions]
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    with atomic_write(path) as file:
-        # File names may contain lone surrogates, which UTF-8 cannot encode; JSON reads them back from the escape.
-        file.write(text.encode(errors="backslashreplace"))
-
-
-def save_run(run: Run, folder: Path) -> None:
+def save_run(run: Run, folder: str | Path) -> None:
     """Write a run into a folder, as ``run.json``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / RUN_FILE, json.dumps(run.to_json(), ensure_ascii=False) + "\n")
+    folder = Path(folder)
+    with created_folder(folder):
+        write_json(folder / RUN_FILE, run.to_json())
 
 
 def _with_current_names(values: dict[str, Any]) -> dict[str, Any]:
-    """An object of a saved run, with the names that its systems have today."""
+    """An object of a saved run, with the names that its systems and regimes have today."""
     if "roles" in values:
         roles = {name: "upper bound" if role == "ceiling" else role for name, role in values["roles"].items()}
         values["roles"] = {EARLIER_NAMES.get(name, name): role for name, role in roles.items()}
     if "system" in values:
         values["system"] = EARLIER_NAMES.get(values["system"], values["system"])
+    if values.get("regime") == "as given":
+        values["regime"] = PRETRAINED
     return values
 
 

@@ -18,9 +18,11 @@ import numpy as np
 
 from cr5._typing import Ints, Mask
 from cr5.corpus.languages import find_language
-from cr5.errors import Cr5Error
-from cr5.evaluate.runs import Regime, write_text
+from cr5.errors import Cr5Error, whole_number
+from cr5.evaluate.output import write_json
+from cr5.evaluate.runs import Regime
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
+from cr5.storage.output_paths import check_output_file
 
 QuerySet: TypeAlias = Literal["test", "validation"]
 MAX_QUERIES = 1000  # test queries of a language pair, and as many validation queries
@@ -34,7 +36,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class PairQueries:
-    """Two languages and the concepts of their queries, which are asked in both directions."""
+    """Two languages and the concepts of their queries, which are used in both directions."""
 
     langs: tuple[str, str]
     test: list[str]
@@ -79,39 +81,38 @@ class Split:
         """Plain values; concepts are listed once and then referred to by number."""
         names = sorted(self.held_out.union(*self.candidates.values()))
         number = {name: i for i, name in enumerate(names)}
+
+        def numbers(chosen: list[str]) -> list[int]:
+            return [number[name] for name in chosen]
+
         return {
             "format": FORMAT,
             "corpus": self.corpus,
             "seed": self.seed,
-            "smallest": self.min_unique,
+            "smallest": self.min_unique,  # different words of a document, as in earlier files
             "largest": self.max_unique,
             "langs": self.langs,
             "concepts": names,
             "pairs": [
-                {
-                    "langs": list(pair.langs),
-                    "test": [number[name] for name in pair.test],
-                    "validation": [number[name] for name in pair.validation],
-                }
+                {"langs": list(pair.langs), "test": numbers(pair.test), "validation": numbers(pair.validation)}
                 for pair in self.pairs
             ],
-            "candidates": {lang: [number[name] for name in names] for lang, names in self.candidates.items()},
+            "candidates": {lang: numbers(chosen) for lang, chosen in self.candidates.items()},
             "candidates_train": self.candidates_train,
         }
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Split":
         """The split that ``to_json`` wrote."""
-        names: list[str] = values["concepts"]
+
+        def names(numbers: list[int]) -> list[str]:
+            return [values["concepts"][i] for i in numbers]
+
         pairs = [
-            PairQueries(
-                (pair["langs"][0], pair["langs"][1]),
-                [names[i] for i in pair["test"]],
-                [names[i] for i in pair["validation"]],
-            )
+            PairQueries((pair["langs"][0], pair["langs"][1]), names(pair["test"]), names(pair["validation"]))
             for pair in values["pairs"]
         ]
-        candidates = {lang: [names[i] for i in chosen] for lang, chosen in values["candidates"].items()}
+        candidates = {lang: names(numbers) for lang, numbers in values["candidates"].items()}
         return cls(
             corpus=values["corpus"],
             seed=values["seed"],
@@ -125,9 +126,8 @@ class Split:
 
     def save(self, path: Path) -> None:
         """Write the split to a file, atomically."""
-        if not path.parent.is_dir():
-            raise Cr5Error(f"{path} cannot be written: the folder {path.parent} does not exist; create it first")
-        write_text(path, json.dumps(self.to_json(), ensure_ascii=False) + "\n")
+        check_output_file(path)
+        write_json(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> "Split":
@@ -162,6 +162,7 @@ def make_split(
     both are limited to a share of the concepts, so that a small corpus has enough left to train on. If
     ``query_corpus`` is given, queries come from its documents: the same concepts, but fewer documents.
     """
+    queries = whole_number("queries", queries, MIN_QUERIES)
     filtered = corpus.with_unique_words(min_unique, max_unique)
     langs, size = list(filtered.languages), len(filtered.concepts)
     present = {lang: _mask(texts.concepts, size) for lang, texts in filtered.languages.items()}
@@ -184,8 +185,6 @@ def make_split(
         pairs.append(PairQueries((a, b), names["test"], names["validation"]))
     if not pairs:
         most = max((int((eligible[a] & eligible[b]).sum()) for a, b in combinations(langs, 2)), default=0)
-        if queries < MIN_QUERIES:
-            raise Cr5Error(f"`queries={queries}` is too few; use `queries>={MIN_QUERIES}`")
         limits = ", or change `min_unique` or `max_unique`" if min_unique > 1 or max_unique < 10**9 else ""
         paragraphs = "; with `comparable=True`, documents need one paragraph a line" if corpus.comparable else ""
         raise Cr5Error(
@@ -241,7 +240,7 @@ def training_rows(
             kept = {a: few, b: few}
         else:
             kept = {a: both, b: both}
-    shared = np.sum(list(kept.values()), axis=0) > 1  # a concept of a single language trains nothing
+    shared = np.sum(list(kept.values()), axis=0) > 1  # a concept of a single language cannot be trained on
     return {lang: np.flatnonzero((mask & shared)[corpus.languages[lang].concepts]) for lang, mask in kept.items()}
 
 

@@ -1,7 +1,7 @@
 """The texts of an evaluation: every language's documents as tokens, with their concepts and titles."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cr5._typing import Ints, Mask
+from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import Batch
 from cr5.corpus.language_names import no_such_language
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounts, count_tokens
+from cr5.features.tfidf import remap_columns
 from cr5.features.tokeniser import Tokeniser, Tokens, as_arrow
 from cr5.machine import available_cores
 from cr5.progress import Progress, ProgressCallback, no_progress
@@ -37,7 +38,7 @@ class TokenisedTexts:
     def counts(self) -> WordCounts:
         return count_tokens(self.tokens)
 
-    def rows(self, chosen: Ints) -> "TokenisedTexts":
+    def select_rows(self, chosen: Ints) -> "TokenisedTexts":
         words, ids, offsets = self.tokens
         lengths = np.diff(offsets)[chosen]
         ends = np.cumsum(lengths)
@@ -76,7 +77,7 @@ class EvaluationCorpus:
         kept = {lang: np.flatnonzero((sizes >= min_unique) & (sizes <= max_unique)) for lang, sizes in unique.items()}
         return replace(
             self,
-            languages={lang: texts.rows(kept[lang]) for lang, texts in self.languages.items()},
+            languages={lang: texts.select_rows(kept[lang]) for lang, texts in self.languages.items()},
             raw_texts={lang: texts.take(pa.array(kept[lang])) for lang, texts in self.raw_texts.items()},
         )
 
@@ -90,7 +91,7 @@ class EvaluationCorpus:
         first = list(self.languages).index(paragraphs_of or lang)
         return [_every_nth_line(text, first, len(self.languages)) for text in texts] if self.comparable else texts
 
-    def counterparts(self, lang: str, target: str, rows: Ints) -> TokenisedTexts:
+    def with_paragraphs_of(self, lang: str, target: str, rows: Ints) -> TokenisedTexts:
         """Some documents of a language, with the paragraphs that language ``target`` keeps."""
         texts = self.languages[lang]
         tokens = _tokenise(self.plain_texts(lang, rows, target), lang, self.tokeniser)
@@ -127,13 +128,14 @@ def read_texts(
         count += len(columns[0])
         progress(Progress("read", count, None, f"{count:,} documents"))
     if not present:
-        raise CorpusError("the corpus is empty; an evaluation needs documents in two or more languages")
+        raise CorpusError("the corpus is empty; add documents in two or more languages")
     order = list(dict.fromkeys(langs or sorted(columns_of)))
     if missing := [lang for lang in order if lang not in columns_of]:
         raise CorpusError(no_such_language("the corpus", missing[0], sorted(present), "no document in language"))
     if len(order) < 2:
         raise CorpusError(
-            f"an evaluation needs documents in two or more languages, and there is only {', '.join(order)}"
+            f"an evaluation needs documents in two or more languages, and there is only {', '.join(order)}; add "
+            "documents in another language, or change `langs`"
         )
     number = {name: i for i, name in enumerate(sorted({name for lang in order for name in columns_of[lang][0]}))}
     digest = _digest(order, columns_of)
@@ -149,6 +151,12 @@ def read_texts(
         concepts = np.fromiter(map(number.__getitem__, names), np.int64, len(names))
         languages[lang] = TokenisedTexts(tokens, concepts, titles)
     return EvaluationCorpus(list(number), languages, digest, tokeniser, raw_texts, comparable)
+
+
+def counts_by_column(counts: WordCounts, column: Mapping[str, int]) -> Sparse:
+    """Texts x columns: the counts with each word in its column; words without one are left out."""
+    columns = np.fromiter((column.get(word, -1) for word in counts.words), np.int32, len(counts.words))
+    return remap_columns(counts.matrix, columns, len(column))
 
 
 def mask_shared_words(texts: dict[str, TokenisedTexts]) -> dict[str, TokenisedTexts]:

@@ -10,7 +10,7 @@ from cr5._typing import Ints
 from cr5.corpus.identification import Guess, find_foreign_language
 from cr5.evaluate.texts import EvaluationCorpus
 
-SAMPLED_TEXTS = 1000  # of a language, whose language is guessed; and as many of its wrong answers
+SAMPLED_TEXTS = 1000  # candidates of a language whose actual language is identified, and as many wrong answers
 HUB_QUERIES, HUB_SHARE = 5, 0.01  # a hub is the wrong first answer to at least this number and this share of queries
 LISTED_HUBS = 3
 
@@ -76,7 +76,7 @@ def _note_foreign(
     )
     if affected:
         text += f", and such texts are the first answer to {affected:,} of {failed:,} failed queries"
-    return f"{text}; make the corpus with --drop-foreign to leave out untranslated texts"
+    return f"{text}; make the corpus with `drop_foreign` to leave out untranslated texts"
 
 
 def _note_hubs(lang: str, hubs: Sequence[tuple[int, int]], wrong: WrongAnswers, titles: Mapping[int, str]) -> str:

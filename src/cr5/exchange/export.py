@@ -11,7 +11,7 @@ from cr5.errors import Cr5Error, one_of
 from cr5.features.tokeniser import Tokeniser
 from cr5.storage.atomic import atomic_folder, atomic_write
 from cr5.storage.language_map import BLOCK_ROWS, LanguageMap
-from cr5.storage.targets import check_writable
+from cr5.storage.output_paths import check_output_file, check_parent
 
 ExportFormat: TypeAlias = Literal[
     "word2vec", "word2vec-binary", "fasttext", "npz", "parquet", "sentence-transformers", "model2vec"
@@ -33,18 +33,16 @@ class ExportedLanguage(NamedTuple):
 def check_target(path: Path, format: str) -> None:  # noqa: A002
     """Raise an error for an unknown format, or a path that it cannot be written to, before any work is done."""
     one_of("format", format, get_args(ExportFormat))
-    if not path.resolve().parent.is_dir():
-        raise Cr5Error(f"{path} cannot be written: there is no folder {path.parent}; create it first")
-    if format not in FOLDERS and path.is_dir():
-        raise Cr5Error(f"{path} cannot be written: it is a folder; name a file in it, such as vectors.{format}")
-    if format in FOLDERS and path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if format not in FOLDERS:
+        check_output_file(path, example=f"vectors.{format}")
+    elif path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise Cr5Error(f"{path} exists already; the format {format} is a folder: name a new one, or delete this")
-    check_writable(path.resolve().parent)
+    else:
+        check_parent(path)
 
 
 def export(path: Path, format: ExportFormat, exported: ExportedLanguage) -> None:  # noqa: A002
-    """Write a language; a file is replaced in one step, a folder has to be new or empty."""
-    check_target(path, format)
+    """Write a language to a path that ``check_target`` accepts; a file is replaced in one step."""
     if format in FOLDERS:
         from cr5.exchange.static_models import write_model2vec, write_sentence_transformers
 
@@ -112,8 +110,7 @@ def _header(language: LanguageMap) -> bytes:
     return f"{len(language.words)} {language.offset.size}\n".encode()
 
 
-def _blocks(language: LanguageMap, rows: int | None = None) -> Iterator[tuple[list[str], Array]]:
-    step = rows or BLOCK_ROWS
+def _blocks(language: LanguageMap, step: int = BLOCK_ROWS) -> Iterator[tuple[list[str], Array]]:
     for i in range(0, len(language.words), step):
         block = slice(i, i + step)
         yield language.words[block], language.vectors(block)

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from cr5.corpus.languages import find_language
-from cr5.errors import Cr5Error, MissingPackageError, ModelFileError
+from cr5.errors import Cr5Error, ModelFileError, needs_package
 from cr5.exchange.model_card import CARD, check_licence, model_card, read_run
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.storage.atomic import atomic_write, replace
 from cr5.storage.locks import locked
 from cr5.storage.model_files import (
-    check_file,
     check_model_folder,
     file_digest,
     is_language_file,
     language_files,
     open_model,
     save,
+    verify_file,
 )
 from cr5.storage.model_manifest import MANIFEST, ModelFile
 
@@ -132,13 +132,13 @@ def _download(hub: Any, repo: str, commit: str, blobs: Path, file: ModelFile, re
     except OSError as error:
         if getattr(error, "response", None) is None and error.errno is None:  # another size than model.json has
             partial.unlink()
-            raise _altered(repo, file) from error
+            raise _damaged_download(repo, file) from error
         if getattr(getattr(error, "response", None), "status_code", None) == 416:
             partial.unlink()
         raise
     if file_digest(partial) != file.sha256:
         partial.unlink()
-        raise _altered(repo, file)
+        raise _damaged_download(repo, file)
     replace(partial, blobs / etag)
 
 
@@ -167,7 +167,7 @@ def _remove(path: Path) -> None:
         name.unlink(missing_ok=True)
 
 
-def _altered(repo: str, file: ModelFile) -> ModelFileError:
+def _damaged_download(repo: str, file: ModelFile) -> ModelFileError:
     return ModelFileError(
         f"{file.name} of {repo} arrived altered or cut off: it is not what {MANIFEST} describes, and was removed; "
         "fetch it again, or ask for a new push"
@@ -182,7 +182,6 @@ def push(
     licence: str | None = None,
     evaluation: str | Path | None = None,
     revision: str | None = None,
-    message: str = "A cr5 model",
     progress: ProgressCallback = no_progress,
 ) -> str:
     """Upload the model in a folder in one commit; return the address of the commit.
@@ -198,7 +197,7 @@ def push(
     files = language_files(folder)
     for number, file in enumerate(files):
         progress(Progress("check", number, len(files), file.name))
-        check_file(folder, file)
+        verify_file(folder, file)
     if (folder / CARD).exists():
         if licence is not None or evaluation is not None:
             given = "licence" if licence is not None else "evaluation"
@@ -221,17 +220,13 @@ def push(
             hub.CommitOperationAdd(MANIFEST, (folder / MANIFEST).read_bytes()),
         ]
         progress(Progress("upload", 0, None, repo))
-        return str(api.create_commit(repo, operations, commit_message=message, revision=revision).commit_url)
+        return str(api.create_commit(repo, operations, commit_message="A cr5 model", revision=revision).commit_url)
 
 
 def _import_hub(repo: str) -> Any:
-    try:
+    with needs_package("a model on the Hugging Face hub", "huggingface_hub", "hub"):
         import huggingface_hub
         from huggingface_hub import constants, errors, utils  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(
-            "models on the Hugging Face hub need huggingface_hub; install it with pip install 'cr5[hub]'"
-        ) from error
     if not re.match("https?://[^/]", constants.ENDPOINT):
         raise Cr5Error(f"HF_ENDPOINT={constants.ENDPOINT!r} is not an address; write it like https://huggingface.co")
     if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", repo, re.ASCII):

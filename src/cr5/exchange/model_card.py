@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cr5.errors import Cr5Error, format_bytes
+from cr5.errors import Cr5Error
+from cr5.message_parts import format_bytes
+from cr5.settings import without_groups
 from cr5.storage.model_files import ModelFolder
 
 CARD = "README.md"
@@ -107,19 +109,11 @@ def _settings(settings: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     state = "converged" if report["converged"] else "did not converge"
     version = report.get("versions", {}).get("cr5")
     made = f", cr5 {version}" if version else ""
-    listed = ", ".join(f"`{name}={value}`" for name, value in sorted(_flat(settings).items()))
+    listed = ", ".join(f"`{name}={value}`" for name, value in sorted(without_groups(settings).items()))
     return (
         f"## Settings\n\nPreset {settings['preset']}, rank {settings['rank']}, ridge {report['ridge']:g}; the solver "
         f"{state} after {report['steps']} steps{made}.\n\n{listed}"
     )
-
-
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without their groups."""
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        flat |= _flat(value) if isinstance(value, Mapping) else {name: value}
-    return flat
 
 
 def _figures(run: Mapping[str, Any] | None) -> str:
@@ -142,7 +136,7 @@ def _limits(report: Mapping[str, Any]) -> str:
     notes = [
         "A text is a bag of words: their order does not count, and a text of one or two words has little to go by.",
         "Words outside the vocabulary count only by their character n-grams; other languages do not work.",
-        "It reflects what its training documents say and leave out, and about whom.",
+        "It reflects its training documents: which subjects and people they cover, and what they say about them.",
         "Sentence encoders that were trained on parallel sentences find translations of single sentences better.",
     ]
     if not report["converged"]:

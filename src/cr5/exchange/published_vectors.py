@@ -8,13 +8,12 @@ the word counts of documents that the authors published, not these vectors.)
 
 import hashlib
 import re
-from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,16 +21,17 @@ from cr5._typing import Array
 from cr5.corpus.documents import location
 from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped, check_on_error
+from cr5.corpus.tables import ReadLimits, line_blocks
 from cr5.corpus.texts import one_or_several
-from cr5.errors import ModelFileError, plural, quoted, whole_number
+from cr5.errors import ModelFileError, whole_number
 from cr5.features.tokeniser import Tokeniser
-from cr5.machine import versions
+from cr5.machine import package_versions
+from cr5.message_parts import plural, quoted
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.settings import Settings, make_settings
 from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed, split_suffix
 from cr5.storage.language_map import LanguageMap
 from cr5.storage.model_files import check_model_folder, save
-from cr5.storage.text_encodings import marked_encoding
 
 BLOCK_BYTES = 2**24  # of decompressed lines that are parsed at a time
 SAMPLED_LINES = 1_000  # of the first block, by which the rank is found
@@ -96,8 +96,9 @@ def read_published(
     for lang, path in files.items():
         reader, memory = _Reader(path, on_error, given), bytearray()
         with (scratch / lang).open("wb") if scratch else nullcontext() as file:
+            append = file.write if file else memory.extend
             for vectors, done in reader.read():
-                file.write(vectors.tobytes()) if file else memory.extend(vectors.tobytes())
+                append(vectors.tobytes())
                 progress(Progress("read", before + done, sum(sizes.values()), f"{lang}: {len(reader.rows):,} words"))
         if found and reader.rank != found:
             first = next(iter(files.values()))
@@ -118,10 +119,9 @@ def read_published(
             "file": path.name,
             "sha256": _digest(words, Z),
         }
-        for reason, count in reader.skipped.counts.items():
-            counted.add(reason, reader.skipped.examples[reason], count)
+        counted.update(reader.skipped)
     settings = make_settings("wsdm19", rank=found, idf_power=0.0)  # idf^0 = 1
-    report = {"published": name, "rank": found, "languages": facts, "versions": versions()}
+    report = {"published": name, "rank": found, "languages": facts, "versions": package_versions()}
     return PublishedModel(settings, languages, report)
 
 
@@ -158,8 +158,8 @@ def convert_published(
 def _chosen_files(folder: str | Path, name: str, langs: str | Sequence[str] | None) -> dict[str, Path]:
     models = published_models(folder)
     if name not in models:
-        there = f"those in {folder} are {', '.join(models)}" if models else f"{folder} has no file of one"
-        raise ModelFileError(f"there is no published model {name!r}; {there} (files are named MODEL_LANG.txt.gz)")
+        available = f"those in {folder} are {', '.join(models)}" if models else f"{folder} has no file of one"
+        raise ModelFileError(f"there is no published model {name!r}; {available} (files are named MODEL_LANG.txt.gz)")
     files = models[name]
     if langs is None:
         return files
@@ -185,27 +185,22 @@ class _Reader:
         self.path, self.on_error = path, on_error
         self.rank, self.rows, self.skipped = rank, dict[str, int](), Skipped()
         self.replaced: dict[int, Array] = {}
-        self._lines = 0  # before the next block
 
     def read(self) -> Iterator[tuple[Array, int]]:
         """Blocks of vectors, new words x rank, and how many bytes of the file have been read so far."""
         try:
             with self.path.open("rb") as raw, open_decompressed(raw, split_suffix(self.path.name)[1]) as stream:
-                for block in _line_blocks(stream):
-                    if not self._lines:
-                        block = self._checked_start(block)
-                    yield self._parse(block), raw.tell()
+                for first, block in line_blocks(stream, self._report, BLOCK_BYTES, ReadLimits(BLOCK_BYTES)):
+                    block = block.replace(b"\r\n", b"\n").removesuffix(b"\n") + b"\n"
+                    start = self._checked_start(block) if first == 1 else block
+                    yield self._parse(start, first + (start is not block)), raw.tell()
         except READ_ERRORS as error:
             raise ModelFileError(f"{self.path}: {describe_error(error)}") from error
         if not self.rows:
             raise ModelFileError(f"{self.path} has no words that can be used; download it again, or check `rank`")
 
     def _checked_start(self, block: bytes) -> bytes:
-        """The first block without a byte order mark and, if it is to be skipped, a header; sets the rank."""
-        if encoding := marked_encoding(block):
-            if encoding != "utf-8-sig":
-                raise ModelFileError(f"{self.path} is encoded in {encoding}; convert it to UTF-8")
-            block = block.removeprefix(BOM_UTF8)
+        """The first block without a header, if that is to be skipped; sets the rank."""
         if not self.rank:
             self.rank = self._guess_rank(block.split(b"\n")[:-1])
         first, _, rest = block.partition(b"\n")
@@ -221,8 +216,13 @@ class _Reader:
                 f'{problem}, which published models do not have; remove the line, or use `on_error="skip"`'
             )
         self.skipped.add("headers of word2vec text", problem)
-        self._lines = 1
         return rest
+
+    def _report(self, line: int | None, reason: str, explanation: str) -> None:
+        message = f"{location(str(self.path), line)}: {explanation}"
+        if self.on_error == "raise":
+            raise ModelFileError(f"{message}; {_ADVICE}")
+        self.skipped.add(reason, message)
 
     def _guess_rank(self, lines: list[bytes]) -> int:
         """The number of numbers at the end of most lines, of some that are evenly spaced."""
@@ -236,7 +236,7 @@ class _Reader:
             raise ModelFileError(f"{location(str(self.path), 1)}: no numbers after the word; download the file again")
         return rank
 
-    def _parse(self, block: bytes) -> Array:
+    def _parse(self, block: bytes, first_line: int) -> Array:
         """The vectors of the words that are new in these lines."""
         view = np.frombuffer(block, np.uint8)
         ends, spaces = np.flatnonzero(view == ord("\n")), np.append(np.flatnonzero(view == ord(" ")), len(view))
@@ -278,11 +278,10 @@ class _Reader:
                 self.rows[words[i]] = len(self.rows)
                 new.append(row)
         for i, (reason, problem) in sorted(faults.items()):
-            message = f"{location(str(self.path), self._lines + i + 1)}: {problem}"
-            if self.on_error == "raise" and reason != WHITE_SPACE:
-                raise ModelFileError(f"{message}; {_ADVICE}")
-            self.skipped.add(reason, message)
-        self._lines += len(ends)
+            if reason == WHITE_SPACE:  # as many of the published words have
+                self.skipped.add(reason, f"{location(str(self.path), first_line + i)}: {problem}")
+            else:
+                self._report(first_line + i, reason, problem)
         return vectors if len(new) == len(vectors) else vectors[new]
 
 
@@ -290,17 +289,6 @@ def _numbers_at_end(line: bytes) -> int:
     """How many fields of a line are numbers, from its end; the first field is the word, whatever it is."""
     fields = line.split(b" ")[:0:-1]
     return next((i for i, field in enumerate(fields) if not _NUMBER.fullmatch(field)), len(fields))
-
-
-def _line_blocks(stream: IO[bytes]) -> Iterator[bytes]:
-    """Whole lines, about ``BLOCK_BYTES`` at a time, each with a line feed at its end."""
-    rest = b""
-    while data := stream.read(BLOCK_BYTES):
-        lines, _, rest = (rest + data).rpartition(b"\n")
-        if lines:
-            yield (lines + b"\n").replace(b"\r\n", b"\n") if b"\r" in lines else lines + b"\n"
-    if rest:
-        yield rest + b"\n"
 
 
 def _parse_numbers(parts: list[bytes], rank: int) -> Array | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cr5._typing import Ints, Sparse
+from cr5.corpus.texts import assign_numbers
 from cr5.features.tokeniser import Tokeniser, Tokens
 from cr5.storage.scratch import ScratchArrays
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+# A batch of at most FEW_TEXTS texts with at most SHORT_CHARACTERS characters in all is tokenised text by text.
 FEW_TEXTS = 8
-SHORT_CHARACTERS = 2000  # of few texts together
+SHORT_CHARACTERS = 2000
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class WordCounter:
 
 
 def stack_counts(parts: Iterable[WordCounts]) -> WordCounts:
-    """The counts of documents that were counted apart, one part after the other."""
+    """The counts of documents that were counted separately, one part after the other."""
     columns: dict[str, int] = {}
     matrices = [_renumbered(part, columns) for part in parts]
     shape = sum(matrix.shape[0] for matrix in matrices), len(columns)
@@ -135,8 +137,6 @@ def _renumbered(counts: WordCounts, columns: dict[str, int]) -> Sparse:
     """The matrix of counts with the column of every word in ``columns``, to which new words are added."""
     from scipy.sparse import csr_array
 
-    renumbered = np.fromiter(
-        (columns.setdefault(word, len(columns)) for word in counts.words), np.int32, len(counts.words)
-    )
+    renumbered = assign_numbers(counts.words, columns, np.int32)
     arrays = counts.matrix.data, renumbered[counts.matrix.indices], counts.matrix.indptr
     return csr_array(arrays, shape=(counts.matrix.shape[0], len(columns)), copy=False)

@@ -1,8 +1,8 @@
 """Language identification with the vocabularies of a model, by word frequencies and a character-based identifier."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,6 @@ ZIPF_SHIFT = 2.7  # Mandelbrot's: the word at rank i, from 0, has a probability 
 OOV_FACTOR = 10  # how many times less probable an unknown word is than the rarest word of any language
 OOV_NATS_PER_BYTE = 2.0  # the least cost of an unknown word: to most languages, a text without spaces is one long word
 IDENTIFIER_WEIGHT = 0.5  # of its log probabilities, which are not independent of those of the words
-MAX_CACHED_GUESSERS = 4  # sets of languages that guesses are made among
 
 
 class GuessedTexts(NamedTuple):
@@ -55,9 +54,9 @@ class JointVocabulary:
     def find(self, words: Sequence[str]) -> tuple[Ints, Ints, Ints]:
         """Where words occur: which of them, in which language, at which rank; one element for each occurrence."""
         hashes = _hashes(words)
-        place = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        known = np.flatnonzero(self.hashes[place] == hashes)
-        first, last = self.starts[place[known]], self.starts[place[known] + 1]
+        position = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        known = np.flatnonzero(self.hashes[position] == hashes)
+        first, last = self.starts[position[known]], self.starts[position[known] + 1]
         word = np.repeat(known, last - first)
         within = np.arange(len(word)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)
         entry = self.entries[np.repeat(first, last - first) + within]
@@ -80,7 +79,7 @@ class LanguageGuesser:
         # Languages that are tokenised alike share the tokens of a text.
         self._columns: dict[str, list[int]] = {}
         for column, lang in enumerate(self.langs):
-            self._columns.setdefault(tokeniser.same_rules(lang), []).append(column)
+            self._columns.setdefault(tokeniser.rules_key(lang), []).append(column)
         position = {lang: i for i, lang in enumerate(identified_languages())}
         codes = map(canonical_code, self.langs)
         found = [position.get(code, position.get(primary_subtag(code), -1)) for code in codes]
@@ -95,12 +94,21 @@ class LanguageGuesser:
             counted = count_words(texts, self.langs[columns[0]], self.tokeniser)
             scores[:, columns] -= counted.matrix @ self._costs(counted.words)[:, columns]
             counts |= {self.langs[column]: counted for column in columns}
-        posteriors = np.exp(scores - scores.max(axis=1, keepdims=True))
-        posteriors /= posteriors.sum(axis=1, keepdims=True)
-        best = posteriors.argmax(axis=1)
-        confidences = posteriors[np.arange(len(texts)), best]
-        guesses = [Guess(self.langs[i], share) for i, share in zip(best.tolist(), confidences.tolist(), strict=True)]
-        return GuessedTexts(guesses, counts)
+        return GuessedTexts(self._most_probable(scores), counts)
+
+    def guess(self, text: str) -> Guess:
+        """The most probable language of one text, without the overhead of a batch."""
+        scores = IDENTIFIER_WEIGHT * np.log(self._priors([text]))
+        for columns in self._columns.values():
+            counts = Counter(self.tokeniser.words(text, self.langs[columns[0]]))
+            scores[0, columns] -= np.array([*counts.values()], np.float64) @ self._costs(list(counts))[:, columns]
+        return self._most_probable(scores)[0]
+
+    def _most_probable(self, scores: Array) -> list[Guess]:
+        """The language with the largest score of each text (texts x languages), and its posterior probability."""
+        best = scores.argmax(axis=1)
+        confidences = 1 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1)
+        return [Guess(self.langs[i], share) for i, share in zip(best.tolist(), confidences.tolist(), strict=True)]
 
     def _priors(self, texts: Sequence[str]) -> Array:
         """Texts x languages: the identifier's probabilities, with sum 1; 1 / languages where it has none."""
@@ -118,29 +126,6 @@ class LanguageGuesser:
         word, lang, rank = self._vocabulary.find(words)
         costs[word, lang] = np.log(rank + ZIPF_SHIFT) + self._log_totals[lang]
         return costs
-
-
-class GuesserCache:
-    """Guessers by their languages; each is built once, when it is first asked for. Threads may share a cache.
-
-    A copied or pickled cache is empty, because hashes differ between processes.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._guessers = Lock(), dict[tuple[str, ...], LanguageGuesser]()
-
-    def __reduce__(self) -> tuple[type["GuesserCache"], tuple[()]]:
-        return GuesserCache, ()
-
-    def get(self, langs: Sequence[str], words: Callable[[str], Sequence[str]], tokeniser: Tokeniser) -> LanguageGuesser:
-        """The guesser for some languages; ``words`` has the words of a language, most frequent first."""
-        key = tuple(langs)
-        with self._lock:
-            if key not in self._guessers:
-                while len(self._guessers) >= MAX_CACHED_GUESSERS:
-                    del self._guessers[next(iter(self._guessers))]  # the one that was built first
-                self._guessers[key] = LanguageGuesser({lang: words(lang) for lang in key}, tokeniser)
-            return self._guessers[key]
 
 
 def _hashes(words: Sequence[str]) -> Ints:

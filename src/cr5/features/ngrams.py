@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Mask, Sparse
+from cr5.hashing import GOLDEN_RATIO, mix_bits
 
-# The multipliers of SplitMix64.
-_A, _B, _C = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_START = _FACTOR = np.uint64(GOLDEN_RATIO)  # of the hash of a string
 
 
 class Ngrams(NamedTuple):
@@ -25,14 +25,14 @@ class Ngrams(NamedTuple):
     ends: tuple[Ints, Ints]
 
 
-def cut(words: Sequence[str], shortest: int, longest: int) -> Ngrams:
+def cut_ngrams(words: Sequence[str], shortest: int, longest: int) -> Ngrams:
     """The n-grams of "<word>" with ``shortest`` to ``longest`` characters, those of one length after another."""
     text = "".join([f"<{word}>" for word in words])
     codes, size = _code_points(text, longest), len(text)
     lengths = np.fromiter(map(len, words), np.int64, len(words)) + 2
     word = np.repeat(np.arange(len(words), dtype=np.int32), lengths)
     left = np.repeat(np.cumsum(lengths), lengths) - np.arange(size)  # characters to the end of the word
-    running = np.full(size, _A)
+    running = np.full(size, _START)
     hashes, starts, ends = [], [], []
     for i in range(longest):
         _add_character(running, codes[i : i + size])
@@ -46,11 +46,11 @@ def cut(words: Sequence[str], shortest: int, longest: int) -> Ngrams:
 
 
 def hash_strings(strings: Sequence[str]) -> Ints:
-    """The hash of each string, the same as ``cut`` has for it as an n-gram."""
+    """The hash of each string, the same as ``cut_ngrams`` has for it as an n-gram."""
     codes = _code_points("".join(strings))
     lengths = np.fromiter(map(len, strings), np.int64, len(strings))
     starts = np.cumsum(lengths) - lengths
-    hashes = np.full(len(strings), _A)
+    hashes = np.full(len(strings), _START)
     for i in range(lengths.max(initial=0)):
         longer = np.flatnonzero(lengths > i)
         hashes[longer] = _add_character(hashes[longer], codes[starts[longer] + i])
@@ -93,7 +93,7 @@ def is_first(keys: Ints) -> Mask:
 
 
 def _ngrams_of_block(words: Sequence[str], lengths: tuple[int, int], columns: int) -> Sparse:
-    found = cut(words, *lengths)
+    found = cut_ngrams(words, *lengths)
     word, column = found.words, _columns(found.hashes, columns)
     if min(map(len, words), default=lengths[0]) + 2 < lengths[0]:
         short = [i for i, word in enumerate(words) if len(word) + 2 < lengths[0]]
@@ -111,13 +111,11 @@ def _code_points(text: str, further: int = 0) -> Ints:
 def _add_character(hashes: Ints, codes: Ints) -> Ints:
     """The hashes of strings with one more character; in place."""
     hashes ^= codes
-    hashes *= _A
+    hashes *= _FACTOR
     hashes ^= hashes >> np.uint64(32)
     return hashes
 
 
 def _columns(hashes: Ints, columns: int) -> Array:
-    """The last bits of the hashes, once these are mixed as SplitMix64 does."""
-    hashes = (hashes ^ (hashes >> np.uint64(30))) * _B
-    hashes = (hashes ^ (hashes >> np.uint64(27))) * _C
-    return np.asarray(((hashes ^ (hashes >> np.uint64(31))) & np.uint64(columns - 1)).astype(np.int32))
+    """The last bits of the hashes, once these are mixed."""
+    return np.asarray((mix_bits(hashes) & np.uint64(columns - 1)).astype(np.int32))

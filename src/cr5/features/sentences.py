@@ -5,7 +5,7 @@ import re
 _STOPS, _STOPS_WITHOUT_SPACE = ".!?؟।", "。！？"
 SENTENCE_END = re.compile(rf"[{_STOPS}][\"'”’»)\]]{{0,3}}\s+|[{_STOPS_WITHOUT_SPACE}][”’」』）]?\s*|\n\s*")
 """What ends a sentence, with the spaces after it. Passages of an index depend on it: it must stay as it is."""
-ENDS_SENTENCE = re.compile(rf"[{_STOPS}{_STOPS_WITHOUT_SPACE}:;…][\"'”’»)\]」』）]*\s*\Z")
+COMPLETE_SENTENCE = re.compile(rf"[{_STOPS}{_STOPS_WITHOUT_SPACE}:;…][\"'”’»)\]」』）]*\s*\Z")
 """The end of a text whose last sentence is complete, or introduces a list."""
 
 # After these a full stop rarely ends a sentence. Those that a lower-case word follows need not be listed.

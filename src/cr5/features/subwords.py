@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.features.ngrams import Ngrams, cut, hash_strings, is_first, occurrences
+from cr5.features.ngrams import Ngrams, cut_ngrams, hash_strings, is_first, occurrences
 
 if TYPE_CHECKING:
     from cr5.features.tfidf import Weighting
@@ -33,7 +33,7 @@ class Subwords:
 
     def weigh(self, words: Sequence[str]) -> Sparse:
         """words x n-grams: the weight of every known n-gram of each word, in the order of the n-grams; float32."""
-        found = cut(words, SHORTEST, LONGEST)
+        found = cut_ngrams(words, SHORTEST, LONGEST)
         hashes, columns = self._sorted_hashes
         place = np.minimum(np.searchsorted(hashes, found.hashes), len(hashes) - 1)
         known = np.flatnonzero(hashes[place] == found.hashes)
@@ -54,7 +54,7 @@ class Subwords:
         offsets = np.append(rows.indptr[known], rows.indptr[-1])
         return lengths, csr_array((data, rows.indices, offsets), shape=(len(known), len(self.ngrams)))
 
-    def first(self, count: int) -> "Subwords":
+    def most_frequent(self, count: int) -> "Subwords":
         """The most frequent n-grams only; the squares stay those of all."""
         return Subwords(self.ngrams[:count], self.weights[:count], self.squares)
 
@@ -75,7 +75,7 @@ def make_subwords(
     independently: n (1 - prod(1 - df / n)) over the words that contain it. With the scale s, the squared weights of
     n-grams in all documents add up to ``subword_weight`` times those of words.
     """
-    found = cut(words, SHORTEST, LONGEST)
+    found = cut_ngrams(words, SHORTEST, LONGEST)
     order = np.argsort(found.hashes)  # np.unique takes ten times as long
     is_new = is_first(found.hashes[order])
     first, number = order[is_new], np.empty(len(order), np.int64)
@@ -83,8 +83,8 @@ def make_subwords(
     contained = occurrences(found.words, number, (len(words), len(first)))
     with np.errstate(divide="ignore"):  # for a word of every document
         absent = np.log1p(-document_frequency / max(documents, 1))
-    of_ngrams = np.repeat(absent, np.diff(contained.indptr))
-    absences = np.bincount(contained.indices, weights=of_ngrams, minlength=len(first))
+    log_absent = np.repeat(absent, np.diff(contained.indptr))
+    absences = np.bincount(contained.indices, weights=log_absent, minlength=len(first))
     frequency = np.round(-documents * np.expm1(absences), _DECIMALS)
     chosen, ngrams = _most_frequent(found, first, frequency, weighting)
     unscaled = np.zeros(len(first))

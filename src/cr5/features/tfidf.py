@@ -1,56 +1,91 @@
 """TF-IDF: from a language's word counts to its vocabulary, IDF weights and sparse rows of length 1."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
+from cr5.corpus.texts import assign_numbers
 from cr5.features import setting
 from cr5.features.counts import WordCounts
 from cr5.features.subwords import Subwords, make_subwords
-from cr5.storage.scratch import BLOCK_ROWS
+from cr5.storage.scratch import CHUNK_ROWS
 
 NO_LIMIT = 10**9
 """More different words than any document has."""
-NOTHING: Mapping[str, float] = MappingProxyType({})
+NO_WORDS: Mapping[str, float] = MappingProxyType({})
 _BLOCK_NONZEROS = 2**22
 
 
 Tf: TypeAlias = Literal["raw", "log"]
 Idf: TypeAlias = Literal["plain", "smooth"]
+TfFormula: TypeAlias = Tf | Literal["log1p"]
+"""The settings, and ln(1 + count) for counts that may be fractions."""
+
+
+class _IdfFormula(NamedTuple):
+    """An IDF and its inverse, both given the number of documents as the second argument.
+
+    The IDF is 1 for a word that every document contains, does not fall as a word becomes rarer, and is 1 for a corpus
+    without documents.
+    """
+
+    idf: Callable[[Array, int], Array]
+    document_frequency: Callable[[Array, int], Array]
+
+
+# A weighting is a name in ``Tf`` or ``Idf``, its formula here, and its meaning in the help of ``Weighting``.
+_TF: Mapping[TfFormula, Callable[[Array], Array]] = {
+    "raw": lambda counts: counts,
+    "log": lambda counts: 1 + np.log(counts),
+    "log1p": np.log1p,
+}
+_IDF: Mapping[Idf, _IdfFormula] = {
+    "plain": _IdfFormula(lambda df, n: np.log(max(n, 1) / np.maximum(df, 1)) + 1, lambda idf, n: n / np.exp(idf - 1)),
+    "smooth": _IdfFormula(lambda df, n: np.log((1 + n) / (1 + df)) + 1, lambda idf, n: (1 + n) / np.exp(idf - 1) - 1),
+}
 
 
 @dataclass(frozen=True)
 class Weighting:
     """The TF-IDF formula, and which words and documents are used for training."""
 
-    tf: Tf = setting("log", 'Term frequency: "raw" is the count, "log" is 1 + ln(count).')  # noqa: RUF009
+    tf: Tf = setting(  # noqa: RUF009
+        "log",
+        'Term frequency: "raw" is the count, as in the paper; "log" is 1 + ln(count), and retrieves more counterparts. '
+        "Change it only to repeat the paper.",
+    )
     idf: Idf = setting(  # noqa: RUF009
         "smooth",
-        'Inverse document frequency: "plain" is ln(n/df) + 1, as in the paper; "smooth" is ln((1+n)/(1+df)) + 1.',
+        'Inverse document frequency: "plain" is ln(n/df) + 1, as in the paper; "smooth" is ln((1+n)/(1+df)) + 1. '
+        "Change it only to repeat the paper.",
     )
-    idf_power: float = setting(1.25, "The power that the IDF is raised to; larger values favour rare words.")
+    idf_power: float = setting(
+        1.25,
+        "The power that the IDF is raised to; larger values favour rare words, which helps if all texts are of the "
+        "same kind as the training documents.",
+    )
     min_documents: int = setting(
-        3,
-        "Words in fewer documents are left out of the vocabulary; lower it for a small corpus.",
+        3, "Words in fewer documents are left out of the vocabulary; lower it for a small corpus."
     )
     max_words: int = setting(
-        200_000,
-        "Maximum size of a vocabulary, most frequent words first; lower it to save memory.",
+        200_000, "Maximum size of a vocabulary, most frequent words first; lower it to save memory."
     )
     min_unique: int = setting(
-        1, "Documents with fewer different words are not trained on; the paper leaves out those with fewer than 50."
+        1,
+        "Documents with fewer different words are not trained on; raise it to leave out fragments, such as titles. The "
+        "paper leaves out documents with fewer than 50.",
     )
     max_unique: int = setting(
         NO_LIMIT,
-        "Documents with more different words are not trained on. There is no limit by default; the paper leaves out "
-        "those with more than 1,000.",
+        "Documents with more different words are not trained on; lower it to leave out lists and collections. The "
+        "paper leaves out documents with more than 1,000.",
     )
     subwords: bool = setting(
         True,
@@ -70,11 +105,11 @@ class Weighting:
 
     def idf_weights(self, document_frequency: Array, documents: int) -> Array:
         """idf^idf_power of words or n-grams with these document frequencies among ``documents`` documents."""
-        if self.idf == "smooth":
-            idf = np.log((1 + documents) / (1 + document_frequency)) + 1
-        else:
-            idf = np.log(documents / np.maximum(document_frequency, 1)) + 1
-        return np.asarray(idf**self.idf_power)
+        return np.asarray(_IDF[self.idf].idf(document_frequency, documents) ** self.idf_power)
+
+    def unseen_idf(self, documents: int) -> float:
+        """The IDF, to the power of 1, of a word that none of ``documents`` documents has."""
+        return float(_IDF[self.idf].idf(np.zeros(1), documents)[0])
 
 
 @dataclass(frozen=True)
@@ -87,7 +122,7 @@ class Vocabulary:
     subwords: Subwords | None = None
 
     def transform(
-        self, counts: WordCounts, outside: Mapping[str, float] = NOTHING, columns: Ints | None = None
+        self, counts: WordCounts, outside: Mapping[str, float] = NO_WORDS, columns: Ints | None = None
     ) -> Sparse:
         """Word counts -> TF-IDF rows of length 1 over the vocabulary, float32; other words are ignored.
 
@@ -97,40 +132,36 @@ class Vocabulary:
         """
         columns = self.columns(counts.words) if columns is None else columns
         if outside:
-            columns = self._with_places(columns, counts.words, outside)
+            columns = self._with_outside_columns(columns, counts.words, outside)
         matrix, scratch, width = counts.matrix, counts.scratch, len(self.words) + len(outside)
         if scratch.budget_bytes is None:
             return self._weigh(remap_columns(matrix, columns, width), outside)
-        blocks = (matrix[i : i + BLOCK_ROWS] for i in range(0, matrix.shape[0], BLOCK_ROWS))
+        blocks = (matrix[i : i + CHUNK_ROWS] for i in range(0, matrix.shape[0], CHUNK_ROWS))
         parts = (self._weigh(remap_columns(block, columns, width), outside) for block in blocks)
         return scratch.stack_rows(parts, (matrix.shape[0], width), matrix.nnz, np.float32, np.int32)
 
-    def transform_words(self, words: Sequence[str], outside: Mapping[str, float] = NOTHING) -> Sparse:
-        """The tokens of one text -> the row that ``transform`` gives it, without the overhead of a batch."""
-        from scipy.sparse import csr_array
-
+    def transform_words(self, words: Sequence[str], outside: Mapping[str, float] = NO_WORDS) -> tuple[Ints, Array]:
+        """The tokens of one text -> the columns and values of the row that ``transform`` gives it, in its order."""
         index = self.index
         counts = Counter([index[word] for word in words if word in index])
         if outside:
-            place = self._places(outside)
-            counts.update([place[word] for word in words if word in place])
+            column_of = self._outside_columns(outside)
+            counts.update([column_of[word] for word in words if word in column_of])
         columns = sorted(counts)
-        number = np.array([counts[column] for column in columns], np.float64)
-        indices, offsets = np.array(columns, np.int32), np.array([0, len(columns)], np.int32)
-        data = self._values(number, indices, offsets, outside)
-        return csr_array((data, indices, offsets), shape=(1, len(self.words) + len(outside)))
+        number, indices = np.array([counts[column] for column in columns], np.float64), np.array(columns, np.int32)
+        return indices, self._values(number, indices, np.array([0, len(columns)], np.int32), outside)
 
     def columns(self, words: Sequence[str]) -> Ints:
         """The column of each word, -1 if it is not in the vocabulary."""
         return np.fromiter(map(self.index.get, words, repeat(-1)), np.int32, len(words))
 
-    def _with_places(self, columns: Ints, words: Sequence[str], outside: Mapping[str, float]) -> Ints:
+    def _with_outside_columns(self, columns: Ints, words: Sequence[str], outside: Mapping[str, float]) -> Ints:
         """The columns of words, including those outside the vocabulary."""
-        place, others, columns = self._places(outside), np.flatnonzero(columns < 0), columns.copy()
-        columns[others] = [place.get(words[i], -1) for i in others.tolist()]
+        column_of, others, columns = self._outside_columns(outside), np.flatnonzero(columns < 0), columns.copy()
+        columns[others] = [column_of.get(words[i], -1) for i in others.tolist()]
         return columns
 
-    def _places(self, outside: Mapping[str, float]) -> dict[str, int]:
+    def _outside_columns(self, outside: Mapping[str, float]) -> dict[str, int]:
         return {word: i for i, word in enumerate(outside, len(self.words))}
 
     def _weigh(self, counts: Sparse, outside: Mapping[str, float]) -> Sparse:
@@ -152,7 +183,7 @@ class Vocabulary:
         return tfidf_values(counts, weights, offsets, self.weighting.tf, added)
 
     def subword_matrix(self) -> Sparse | None:
-        """words x n-grams: j / i, the weight of each n-gram of a word relative to that of the word; float32.
+        """words x n-grams: j / i, for the weight j of each n-gram of a word and the weight i of the word; float32.
 
         With rows X of ``transform``, those of the n-grams are X times this matrix. None without n-grams.
         """
@@ -164,11 +195,13 @@ class Vocabulary:
 
     def document_frequency(self, documents: int) -> Array:
         """The document frequency of each word among ``documents``, from its IDF; all of them if ``idf_power`` is 0."""
+        return np.asarray(_IDF[self.weighting.idf].document_frequency(self.base_idf, documents))
+
+    @property
+    def base_idf(self) -> Array:
+        """The IDF of each word to the power of 1, float64; all ones if ``idf_power`` is 0."""
         power = self.weighting.idf_power
-        plain = np.asarray(self.idf, np.float64) ** (1 / power) if power else np.ones(len(self.words))
-        if self.weighting.idf == "smooth":
-            return np.asarray((1 + documents) / np.exp(plain - 1) - 1)
-        return np.asarray(documents / np.exp(plain - 1))
+        return np.asarray(self.idf, np.float64) ** (1 / power) if power else np.ones(len(self.words))
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -203,7 +236,7 @@ def merge_frequencies(parts: Iterable[WordFrequencies]) -> WordFrequencies:
     columns: dict[str, int] = {}
     document_frequency, total_count, documents = np.zeros(0, np.int64), np.zeros(0), 0
     for part in parts:
-        column = np.fromiter((columns.setdefault(word, len(columns)) for word in part.words), np.int64, len(part.words))
+        column = assign_numbers(part.words, columns)
         added = (0, len(columns) - len(document_frequency))
         document_frequency, total_count = np.pad(document_frequency, added), np.pad(total_count, added)
         document_frequency[column] += part.document_frequency
@@ -241,7 +274,7 @@ def remap_columns(matrix: Sparse, columns: Ints, width: int) -> Sparse:
     return result.tocsc().tocsr()  # transposing twice sorts the rows in linear time
 
 
-def tfidf_rows(counts: Sparse, idf: Array, tf: str) -> Sparse:
+def tfidf_rows(counts: Sparse, idf: Array, tf: TfFormula) -> Sparse:
     """tf(count) * idf, each row scaled to length 1; an empty row stays empty."""
     from scipy.sparse import csr_array
 
@@ -249,12 +282,14 @@ def tfidf_rows(counts: Sparse, idf: Array, tf: str) -> Sparse:
     return csr_array((data, counts.indices, counts.indptr), shape=counts.shape)
 
 
-def tfidf_values(counts: Array, weights: Array, offsets: Ints, tf: str, subword_squares: Array | None = None) -> Array:
+def tfidf_values(
+    counts: Array, weights: Array, offsets: Ints, tf: TfFormula, subword_squares: Array | None = None
+) -> Array:
     """The nonzeros of rows of length 1, from the counts, in double precision, and the weights of their words.
 
     ``subword_squares``: what a word's n-grams add to the square of its weight in the length of a row.
     """
-    frequencies = 1 + np.log(counts) if tf == "log" else counts
+    frequencies = _TF[tf](counts)
     data = frequencies * weights
     squares = data * data
     if subword_squares is not None:

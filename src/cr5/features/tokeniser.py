@@ -89,13 +89,22 @@ class Tokens(NamedTuple):
 class Tokeniser:
     """Splits texts into tokens. Its settings are stored in the model, so that encoding later does the same."""
 
-    normalise: bool = setting(True, "Apply Unicode NFKC normalisation, so that variants of a character agree.")
-    lowercase: bool = setting(True, "Convert words to lower case.")
-    segment: bool = setting(True, "Split Chinese, Japanese, Thai and other text without spaces by dictionary (ICU).")
+    normalise: bool = setting(
+        True,
+        "Apply Unicode NFKC normalisation, so that variants of a character agree; switch it off only if your texts are "
+        "normalised already.",
+    )
+    lowercase: bool = setting(True, "Convert words to lower case; switch it off if case distinguishes words.")
+    segment: bool = setting(
+        True,
+        "Split Chinese, Japanese, Thai and other text without spaces by dictionary (ICU); switch it off if the words "
+        "of your texts are separated by spaces.",
+    )
     segment_by: Literal["script", "language"] = setting(
         "script",
         '"script": segment text without spaces wherever it occurs; "language": only in languages whose code is that of '
-        "Chinese, Japanese, Thai, Lao, Khmer or Burmese, as models of earlier versions do.",
+        "Chinese, Japanese, Thai, Lao, Khmer or Burmese, as models of earlier versions do. Change it only to train a "
+        "model like those.",
     )
     pretokenised: bool = setting(
         False,
@@ -151,7 +160,7 @@ class Tokeniser:
         words = text.translate(_character_table(self.lowercase)).split()
         return [word for word in words if word[0].isalnum() or _is_word(word)]  # nearly all begin with one
 
-    def same_rules(self, lang: str) -> str:
+    def rules_key(self, lang: str) -> str:
         """A key that languages have in common if they are tokenised by the same rules."""
         segments_by_language = self.segment and self.segment_by == "language" and not self.pretokenised
         return lang if segments_by_language and needs_segmenting(lang) else ""
@@ -211,8 +220,9 @@ def normalise_text(text: str) -> str:
 
 
 def _to_spaced_words(array: "pa.LargeStringArray", lowercase: bool, separators: str) -> "pa.LargeStringArray":
-    """Lower-case texts if wanted, and replace by spaces what ``separators`` matches, or is neither letter nor digit
-    of ASCII. This happens character by character, whatever stands next to it.
+    """Lower-case texts if wanted, and put a space for every separator, whatever stands next to it.
+
+    Separators are what ``separators`` matches, and every ASCII character that is neither a letter nor a digit.
     """
     import pyarrow.compute as pc
 

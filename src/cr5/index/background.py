@@ -1,4 +1,4 @@
-"""The background of an index: a sample of its documents for the neighbourhood means r(.) of CSLS.
+"""The background of an index: a sample of its documents for the hubness r(.) of CSLS.
 
 csls(q, c) = 2 cos(q, c) - r(q) - r(c). Here r(c) is the mean cosine of document c with its ``NEIGHBOURS`` nearest
 documents in a sample of the query's language, and r(q) that of the query in a sample of c's language. Documents of the
@@ -7,14 +7,13 @@ same concept are left out: that translations are close to each other does not ma
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.retrieval.csls import means_of_largest, neighbourhood_means
+from cr5.retrieval.csls import NEIGHBOURS, means_of_largest, neighbourhood_means
 from cr5.storage.atomic import atomic_write
 
 BLOCK_ROWS = 2048  # documents with a counterpart in the sample that are compared at a time
@@ -44,29 +43,29 @@ class Background:
         return np.concatenate([self.vectors[lang] for lang in self.langs])
 
     def hubness(self, vectors: Array, concepts: Ints | None = None) -> Array:
-        """Vectors (documents x rank) -> documents x languages: r(.) in each language's sample, 0 if that is empty.
+        """Vectors (documents x rank) -> documents x languages: the hubness in each sample, 0 if that is empty.
 
         ``concepts`` are hashes of the documents' concepts.
         """
         if concepts is None and len(vectors) == 1:  # of a query: one product instead of one for each language
-            from cr5.retrieval.kernels import multiply
+            from cr5.retrieval.kernels import means_of_nearest
 
-            products, ends = multiply(self.stacked, vectors[0]), np.cumsum([0, *self.sizes.values()])
-            parts = (products[begin:end] for begin, end in pairwise(ends.tolist()))
-            return np.stack([means_of_largest(part[None]) for part in parts], axis=1)
+            starts = np.cumsum([0, *self.sizes.values()])
+            return np.asarray(means_of_nearest(self.stacked, vectors[0], starts, NEIGHBOURS)[None])
         result = np.zeros((len(vectors), len(self.langs)), np.float32)
         for j, lang in enumerate(self.langs):
             result[:, j] = neighbourhood_means(vectors, self.vectors[lang])
             if concepts is None:
                 continue
-            paired = np.flatnonzero(np.isin(concepts, self.concepts[lang]))
+            # "sort", because the tables of NumPy 2.0 fail for some hashes of 64 bits
+            paired = np.flatnonzero(np.isin(concepts, self.concepts[lang], kind="sort"))
             for begin in range(0, len(paired), BLOCK_ROWS):
                 rows = paired[begin : begin + BLOCK_ROWS]
                 result[rows, j] = self._means_without_counterparts(vectors[rows], concepts[rows], lang)
         return result
 
     def _means_without_counterparts(self, vectors: Array, concepts: Ints, lang: str) -> Array:
-        """r(.) of documents that have counterparts in the sample, which are left out."""
+        """The hubness of documents that have counterparts in the sample, which are left out."""
         cosines = vectors @ self.vectors[lang].T
         cosines[concepts[:, None] == self.concepts[lang]] = -np.inf
         return means_of_largest(cosines)

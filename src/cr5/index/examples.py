@@ -46,7 +46,7 @@ def existing_examples(snapshot: Snapshot, examples: list[ExampleQuery]) -> list[
 
 
 def _candidates(snapshot: Snapshot, lang: str) -> list[ExampleQuery]:
-    """Short titles whose words the model all knows, least ambiguous titles first: words of the fewest languages."""
+    """Short titles all of whose words the model knows; first those whose words occur in the fewest languages."""
     sample = snapshot.background.vectors[lang][:CANDIDATES_PER_LANGUAGE]
     columns = ("id", "concept", "lang", "title")
     tables = snapshot.store.nearest(sample, 1, langs=[lang], columns=columns) if len(sample) else []

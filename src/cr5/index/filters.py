@@ -20,15 +20,16 @@ from cr5._typing import Mask
 from cr5.corpus.fields import MAX_NAME_CHARS, Scalar, check_scalar
 from cr5.corpus.tables import RecordError
 from cr5.corpus.texts import describe
-from cr5.errors import Cr5Error, quoted
+from cr5.errors import Cr5Error
+from cr5.message_parts import quoted
 
 MAX_CONDITIONS = 32  # of a filter
 MAX_VALUES = 1000  # of a list in a condition
 EQUAL, UNEQUAL = "==", "!="
-ORDER: dict[str, Callable[[Any, Any], bool]] = {
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
 }  # fmt: skip
-_OPERATORS = (*ORDER, UNEQUAL)
+_OPERATORS = (*COMPARISONS, UNEQUAL)
 _MISSING = object()
 
 
@@ -49,8 +50,8 @@ class Condition:
         """Whether a document with these fields meets the condition."""
         value = field_value(fields, self.name, _MISSING)
         own = value if isinstance(value, list) else [] if value is _MISSING or isinstance(value, Mapping) else [value]
-        if self.operator in ORDER:
-            return any(_in_order(self.operator, item, self.values[0]) for item in own)
+        if self.operator in COMPARISONS:
+            return any(_compares(self.operator, item, self.values[0]) for item in own)
         has_value = any(_is_same(item, wanted) for item in own for wanted in self.values)
         return has_value is (self.operator == EQUAL)
 
@@ -160,5 +161,5 @@ def _is_same(a: Scalar, b: Scalar) -> bool:
     return _kind(a) is _kind(b) and a == b
 
 
-def _in_order(symbol: str, a: Scalar, b: Scalar) -> bool:
-    return _kind(a) is _kind(b) and ORDER[symbol](a, b)
+def _compares(symbol: str, a: Scalar, b: Scalar) -> bool:
+    return _kind(a) is _kind(b) and COMPARISONS[symbol](a, b)

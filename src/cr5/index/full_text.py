@@ -18,16 +18,17 @@ import pyarrow as pa
 
 from cr5._typing import Array, Ints, Mask
 from cr5.index.segment_words import merged_word_arrays, stored_dictionary, word_arrays
-from cr5.index.segments import FORMAT, SegmentedIndex, look_up
+from cr5.index.segments import FORMAT, SegmentedIndex, slots_exist
 from cr5.index.strings import Strings
 from cr5.index.terms import QueryKeys, TermCounts, term_keys
-from cr5.retrieval.bm25 import saturations
-from cr5.retrieval.word_forms import Dictionary, is_listed
+from cr5.retrieval import bm25
+from cr5.retrieval.word_forms import TermDictionary, is_listed
 from cr5.storage.atomic import atomic_path
 from cr5.storage.tensor_files import map_tensors, write_tensors
 
 MAX_SEGMENT_SIZE = 2**25  # documents and postings of a segment; a merge holds it in memory, at 6 bytes a posting
 RECENT_TERMS = 100_000  # of each language whose document frequencies a reader remembers
+MAX_KEPT_IDS = 2**15  # of a segment, which are kept in memory once they have been read
 NO_DOCUMENT = 2**62  # on a heap that is not full; after every document
 MAX_COUNT = 2**16 - 1  # of a term in a document; higher counts are clipped to it
 
@@ -58,7 +59,7 @@ class PostingsSegment:
     folded_sizes: Ints | None = None
     folded_bytes: Array | None = None
     accented: Ints | None = None
-    dictionaries: dict[int, Dictionary] = field(default_factory=dict, compare=False, repr=False)  # by language
+    dictionaries: dict[int, TermDictionary] = field(default_factory=dict, compare=False, repr=False)  # by language
 
     @property
     def size(self) -> int:
@@ -73,7 +74,7 @@ class PostingsSegment:
     @cached_property
     def id_strings(self) -> Strings:
         """The ids of all documents, to read some of them."""
-        return Strings(self.ids)
+        return Strings(self.ids, keeps=len(self.slots) <= MAX_KEPT_IDS)
 
     @property
     def terms(self) -> pa.LargeStringArray:
@@ -96,9 +97,9 @@ class PostingsSegment:
 
     def postings_of(self, keys: Array) -> tuple[Ints, Ints]:
         """Where the postings of terms begin and end."""
-        places = np.searchsorted(self.keys, keys)
-        found = self.keys[np.minimum(places, len(self.keys) - 1)] == keys if len(self.keys) else places < 0
-        return self.offsets[places], self.offsets[places + found]
+        positions = np.searchsorted(self.keys, keys)
+        found = self.keys[np.minimum(positions, len(self.keys) - 1)] == keys if len(self.keys) else positions < 0
+        return self.offsets[positions], self.offsets[positions + found]
 
 
 WORD_ARRAYS = ("word_starts", "word_terms", "folded_sizes", "folded_bytes", "accented")
@@ -150,7 +151,7 @@ class FullTextReader:
 
     def __init__(self, index: FullTextIndex, exists: Mask) -> None:
         self._index = index
-        self._live = [look_up(exists, segment.slots) for segment in index.segments]
+        self._live = [slots_exist(exists, segment.slots) for segment in index.segments]
         self._languages: dict[str, _Language] = {}
         self._frequencies: dict[str, dict[str, int]] = {}  # of recent terms, by language; every access is atomic
         self._zeros: list[Array] = []  # scratch arrays, as many as threads have searched at the same time
@@ -172,10 +173,10 @@ class FullTextReader:
         from cr5.retrieval.postings import count_live
 
         language, frequencies = self.language(lang), np.zeros(len(keys), np.int64)
-        for segment, limits in zip(self._index.segments, language.saturations, strict=True):
+        for segment, saturations in zip(self._index.segments, language.saturations, strict=True):
             begins, ends = segment.postings_of(keys)
             if language.has_deleted:
-                count_live(segment.documents, begins, ends, self._first(segment, lang), limits, frequencies)
+                count_live(segment.documents, begins, ends, self._first(segment, lang), saturations, frequencies)
             else:
                 frequencies += ends - begins
         return frequencies
@@ -193,7 +194,7 @@ class FullTextReader:
         known.update(found)
         return frequencies
 
-    def dictionaries(self, lang: str) -> list[Dictionary]:
+    def term_dictionaries(self, lang: str) -> list[TermDictionary]:
         """The words of a language, including those of deleted documents, in parts that may overlap."""
         number = self._number(lang)
         return [part for segment in self._index.segments if len(part := _dictionary(segment, number))]
@@ -209,32 +210,34 @@ class FullTextReader:
 
     def search_documents(self, words: QueryKeys, lang: str, k: int, allowed: Mask | None) -> tuple[Ints, Array]:
         """As ``search``, with the numbers of documents across all segments instead of their ids."""
-        from cr5.retrieval.postings import add_bm25, take_best
+        from cr5.retrieval.postings import add_bm25, keep_best_documents
 
         language, keys = self.language(lang), words.keys
         if not language.documents or not len(keys):
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        arrays = words.shares, words.groups, words.weights
+        arrays = words.boosts, words.groups, words.weights
         k, postings = min(k, language.documents), [segment.postings_of(keys) for segment in self._index.segments]
         if all((begins == ends).all() for begins, ends in postings):
             return np.empty(0, np.int64), np.empty(0, np.float32)
         best, best_scores = np.full(k, NO_DOCUMENT, np.int64), np.zeros(k, np.float32)
-        for segment, limits, first, (begins, ends) in zip(
+        for segment, saturations, first, (begins, ends) in zip(
             self._index.segments, language.saturations, self._index.offsets[:-1].tolist(), postings, strict=True
         ):
             if (begins < ends).any():
-                zeros, start = self._take_zeros(len(limits)), self._first(segment, lang)
-                chosen = _ALL if allowed is None else look_up(allowed, segment.slots[start : start + len(limits)])
-                frequencies, scores = zeros[:, : len(limits)]
-                add_bm25(segment.documents, segment.counts, begins, ends, *arrays, start, limits, frequencies, scores)
-                take_best(segment.documents, begins, ends, start, chosen, first + start, scores, best_scores, best)
+                size, start = len(saturations), self._first(segment, lang)
+                slots, ranges, zeros = segment.slots[start : start + size], (begins, ends), self._take_zeros(size)
+                is_allowed = _ALL if allowed is None else slots_exist(allowed, slots)
+                frequencies, scores = zeros[:, :size]
+                add_bm25(segment.documents, segment.counts, *ranges, *arrays, start, saturations, frequencies, scores)
+                best_so_far = best_scores, best
+                keep_best_documents(segment.documents, *ranges, start, is_allowed, first + start, scores, *best_so_far)
                 self._zeros.append(zeros)
         order = np.lexsort((best, -best_scores))
         order = order[best_scores[order] > 0]
         return best[order], best_scores[order]
 
     def _take_zeros(self, size: int) -> Array:
-        """Two rows of at least ``size`` zeros, which no other thread uses meanwhile and the kernels leave as zeros."""
+        """Two rows of at least ``size`` zeros for this thread alone; the kernels reset what they change."""
         try:
             zeros = self._zeros.pop()
         except IndexError:
@@ -244,14 +247,14 @@ class FullTextReader:
     def _measure(self, lang: str) -> _Language:
         parts, lengths, live = [], [], []
         for segment, is_live in zip(self._index.segments, self._live, strict=True):
-            own = segment.documents_of(self._number(lang))
-            lengths.append(segment.lengths[own])
-            live.append(is_live[own])
+            documents = segment.documents_of(self._number(lang))
+            lengths.append(segment.lengths[documents])
+            live.append(is_live[documents])
         number = int(sum(part.sum() for part in live))
         total = float(sum(part[kept].sum(dtype=np.float64) for part, kept in zip(lengths, live, strict=True)))
         mean = total / max(number, 1)
         for part, kept in zip(lengths, live, strict=True):
-            parts.append(np.where(kept, saturations(part, mean), np.inf).astype(np.float32))
+            parts.append(np.where(kept, bm25.saturations(part, mean), np.inf).astype(np.float32))
         return _Language(number, mean, parts, number < sum(map(len, live)))
 
     def _number(self, lang: str) -> int:
@@ -273,18 +276,18 @@ class FullTextReader:
         return ids, slots
 
 
-def _dictionary(segment: PostingsSegment, lang: int) -> Dictionary:
+def _dictionary(segment: PostingsSegment, lang: int) -> TermDictionary:
     """The words of a language in a segment, made when they are first needed."""
     if lang not in segment.dictionaries:
         segment.dictionaries[lang] = stored_dictionary(segment, lang) or _sorted_dictionary(segment, lang)
     return segment.dictionaries[lang]
 
 
-def _sorted_dictionary(segment: PostingsSegment, lang: int) -> Dictionary:
-    own = segment.documents_of(lang)
+def _sorted_dictionary(segment: PostingsSegment, lang: int) -> TermDictionary:
+    documents = segment.documents_of(lang)
     first = segment.documents[segment.offsets[:-1]]  # a term belongs to the language of its documents
-    numbers = np.flatnonzero((first >= own.start) & (first < own.stop))
-    return Dictionary([*filter(is_listed, segment.terms.take(numbers).to_pylist())])
+    numbers = np.flatnonzero((first >= documents.start) & (first < documents.stop))
+    return TermDictionary([*filter(is_listed, segment.terms.take(numbers).to_pylist())])
 
 
 # Writing, by one process at a time
@@ -316,7 +319,7 @@ def purge(folder: Path, exists: Mask, max_deleted_share: float) -> None:
     """Rewrite the segments that have too many deleted documents, without these documents."""
     index, segments, has_changed = FullTextIndex(folder), list[tuple[str, PostingsSegment]](), False
     for name, segment in index.named_segments:
-        live = look_up(exists, segment.slots)
+        live = slots_exist(exists, segment.slots)
         if live.sum() >= (1 - max_deleted_share) * len(live):
             segments.append((name, segment))
             continue
@@ -377,8 +380,8 @@ def _merge(segments: Sequence[PostingsSegment], kept: Sequence[Mask] | None = No
     total = int(ends[-1]) if len(ends) else 0
     documents, counts = np.empty(total, np.int32), np.empty(total, np.uint16)
     key_parts = np.split(targets, np.cumsum([len(segment.keys) for segment in segments])[:-1])
-    for s, part, places in zip(segments, parts, key_parts, strict=True):
-        copy_kept(s.documents, s.counts, s.offsets, part, places, documents, counts)
+    for s, part, part_targets in zip(segments, parts, key_parts, strict=True):
+        copy_kept(s.documents, s.counts, s.offsets, part, part_targets, documents, counts)
     sorted_keys = keys[by_key][all_sizes[by_key] > 0]
     unique, first = np.unique(sorted_keys, return_index=True)
     begins = (ends - all_sizes[by_key])[all_sizes[by_key] > 0][first]
@@ -400,7 +403,7 @@ def _merge(segments: Sequence[PostingsSegment], kept: Sequence[Mask] | None = No
 
 
 def _starts(langs: Ints, number: int) -> Ints:
-    """Where the documents of each language begin, and the number of all, once they are sorted by language."""
+    """The offset of each language's documents, which are sorted by language; the last offset is their number."""
     return np.concatenate([[0], np.cumsum(np.bincount(langs, minlength=number))]).astype(np.int64)
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from cr5.index.hybrid import Candidate
+from cr5.index.candidates import Candidate
 
 SAME_COSINE = 0.995  # of documents in one language with the same title
-SHOWN_SHARE = 0.8  # of the group's best relevance, which a version in a preferred language needs to be shown
+MIN_SHOWN_SHARE = 0.8  # of the best relevance in the group; a preferred version below it is not shown first
 
 
 def group_versions(ranked: Sequence[Candidate], preferred: Sequence[str]) -> list[list[Candidate]]:
@@ -17,24 +17,24 @@ def group_versions(ranked: Sequence[Candidate], preferred: Sequence[str]) -> lis
     by_concept: dict[str, list[Candidate]] = {}
     by_title: dict[tuple[str, str], list[Candidate]] = {}
     for candidate in ranked:
-        group = by_concept.get(candidate.concept)
-        if group is None:
-            titled = by_title.get((candidate.lang, candidate.title), [])
-            duplicate = next((other for other in titled if float(other.vector @ candidate.vector) > SAME_COSINE), None)
-            group = by_concept.get(duplicate.concept) if duplicate and candidate.title else None
+        group, titled = by_concept.get(candidate.concept), by_title.setdefault((candidate.lang, candidate.title), [])
+        if group is None and titled and candidate.title:
+            same = (other for other in titled if float(other.vector @ candidate.vector) > SAME_COSINE)
+            duplicate = next(same, None)
+            group = by_concept[duplicate.concept] if duplicate else None
         if group is None:
             group = []
             groups.append(group)
         by_concept[candidate.concept] = group
-        by_title.setdefault((candidate.lang, candidate.title), []).append(candidate)
+        titled.append(candidate)
         group.append(candidate)
     return [_shown_first(group, preferred) for group in groups]
 
 
 def _shown_first(group: list[Candidate], preferred: Sequence[str]) -> list[Candidate]:
-    least = SHOWN_SHARE * group[0].relevance
-    for lang in preferred:
+    threshold = MIN_SHOWN_SHARE * group[0].relevance
+    for lang in preferred if len(group) > 1 else ():
         for candidate in group:
-            if candidate.lang == lang and candidate.relevance >= least:
+            if candidate.lang == lang and candidate.relevance >= threshold:
                 return [candidate, *(other for other in group if other is not candidate)]
     return group

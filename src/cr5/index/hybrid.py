@@ -4,7 +4,7 @@ In the language of the query, words decide. With W, the share of the query that 
 of the document, or of its best passage, divided by the total weight of the query), T, how well its title matches, and
 A, the share of the neighbouring words of the query that are neighbours in the document, too,
 
-    E = W + TITLE_BONUS T^TITLE_POWER + PAIR_BONUS A min(W / PAIR_SHARE, 1)
+    E = W + (1 - W) T^TITLE_POWER + PAIR_BONUS A min(W / PAIR_SHARE, 1)
     relevance = bounded(E + TIE_WEIGHT csls(q, d))
 
 and a document that vectors alone find has at most ``DENSE_LIMIT``. In other languages, the best documents e in the
@@ -15,27 +15,39 @@ beside the query itself with the weight w(q):
     relevance = max(R logistic((z - CENTRE) / WIDTH), LITERAL_LIMIT L, Q logistic((y - CENTRE) / WIDTH))
 
 where L is the share of the query that d matches literally, and R the mean relevance of the documents e and of the
-query, for which ``DENSE_LIMIT`` is taken. The last part finds documents that have no version in the language of the
-query: y is the largest csls(q, p) of a passage p of d, and Q = LONE_QUERY_RELEVANCE times the share of the tokens of
-the query that the model knows. It is left out unless R < Q.
+query, where the query itself counts with the relevance ``DENSE_LIMIT``. The last part finds documents that have no
+version in the language of the query: y is the largest csls(q, p) of a passage p of d, and Q = NO_FEEDBACK_RELEVANCE
+times the share of the tokens of the query that the model knows. It is left out unless R < Q.
 
 All weights add up to 1. With r = sum of w'(e) relevance(e), for weights w' proportional to exp(E /
 FEEDBACK_TEMPERATURE), and s = min(r / CONFIDENT_RELEVANCE, 1), they are proportional to w(e) = s w'(e) and
 w(q) = s QUERY_WEIGHT + (1 - s) UNCERTAIN_QUERY_WEIGHT: the less relevant the documents are, the more the query's own
 vector counts. The sum is linear in the vectors, so that one search by their weighted mean finds its best documents.
+
+Symbols:
+
+    q, d, p     the query, a document, and a passage of it
+    e, w(e)     a document that serves as the query, and its weight
+    W, T, A, L  matches from 0 to 1: of words, of the title, of neighbouring words, and literal ones
+    E           the evidence of words, title and neighbouring words together
+    z, y        the similarity of a document in another language, and that of its nearest passage
+    R, Q        the largest relevance that z and y can give
+    r, s        the mean relevance of the documents e, and the confidence in them
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from cr5._typing import Array
+from cr5._typing import Array, Ints
+from cr5.index.candidates import TITLE, VECTORS, WORDS, Candidates, best_first
 from cr5.index.filters import Where
 from cr5.index.passages import nearest_passages, search_passage_terms
 from cr5.index.query import Query
-from cr5.index.query_words import MatchedWords, match_forms, match_literally
+from cr5.index.query_words import WeightedQuery, match_forms, match_literally
 from cr5.index.results import DOCUMENT_COLUMNS
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import CandidateRows
@@ -47,7 +59,7 @@ from cr5.retrieval.top_k import Measure
 MIN_DEPTH = 100  # candidates of each kind, in each language
 TITLE_SHARE = 0.5  # of the candidates by words: titles are compared only for the best of them
 DEPTH_PER_LANGUAGE = 30  # candidates by vectors, for each language that is searched
-TITLE_BONUS, TITLE_POWER = 0.4, 3
+TITLE_POWER = 2  # of the match of a title, which is multiplied by 1 − W
 PAIR_BONUS, PAIR_DEPTH = 0.3, 10  # of neighbouring words, and the number of documents that are read for them
 PAIR_SHARE = 0.4  # of the query that a document must match for the whole bonus
 TIE_WEIGHT = 0.02  # of the vectors, among documents that words find
@@ -59,46 +71,22 @@ CONFIDENT_RELEVANCE = 0.5  # of the feedback documents, from which the query's o
 QUERY_WEIGHT, UNCERTAIN_QUERY_WEIGHT = 0.05, 0.5
 LITERAL_WEIGHT, LITERAL_LIMIT = 0.4, 0.6
 CENTRE, WIDTH = 0.3, 0.15  # of the logistic function
-LONE_QUERY_RELEVANCE = 0.6  # that the query's own vector gives without feedback documents, or by a passage
+NO_FEEDBACK_RELEVANCE = 0.6  # the most that the query's own vector gives, without feedback documents or by a passage
 TITLE_COLUMNS = ("concept", "title")  # these take longer to read
 
 
-@dataclass(slots=True)
-class Candidate:
-    """A document that may be a hit, with its score broken down into parts that add up to its relevance.
-
-    ``passage`` is the number of the passage whose words match best, 0 for none. ``evidence`` is E, which may be
-    above 1, or the relevance of a document that vectors alone find.
-    """
-
-    id: str
-    lang: str
-    vector: Array = field(repr=False)
-    hubness: Array = field(repr=False)
-    concept: str = ""
-    title: str = ""
-    parts: dict[str, float] = field(default_factory=dict)
-    passage: int = 0
-    evidence: float = 0.0
-
-    @property
-    def relevance(self) -> float:
-        """From 0 to 1."""
-        total = sum(self.parts.values())
-        return float(total) if 0 < total < 1 else float(total > 0)
-
-
 @dataclass(frozen=True)
-class Found:
-    """The candidates of a search, and the words (by language) and the vector (in other languages) that found them.
+class FoundCandidates:
+    """The candidates of a search, and the queries (by language) and the vector (in other languages) that found them.
 
-    ``rows`` has the documents, by id, that have been read already.
+    ``records`` has the documents, by id, that have been read already, and ``titles`` the concepts and titles.
     """
 
-    candidates: list[Candidate]
-    words: dict[str, MatchedWords]
+    candidates: Candidates
+    queries: dict[str, WeightedQuery]
     vector: Array
-    rows: dict[str, dict[str, Any]]
+    records: dict[str, dict[str, Any]]
+    titles: dict[str, tuple[str, str]]
 
 
 class HybridSearch:
@@ -108,236 +96,230 @@ class HybridSearch:
         self, snapshot: Snapshot, query: Query, langs: Sequence[str], depth: int, where: Where | None, measure: Measure
     ) -> None:
         self.snapshot, self.query, self.where, self.measure = snapshot, query, where, measure
-        self.depth, self.rows = max(depth, MIN_DEPTH), dict[str, dict[str, Any]]()
+        self.depth, self.records = max(depth, MIN_DEPTH), dict[str, dict[str, Any]]()
+        self.titles = dict[str, tuple[str, str]]()
         self.query_lang = query.lang
         self.other_langs = [lang for lang in langs if lang != self.query_lang]
         self.includes_query_lang = self.query_lang in langs
         self.column = {lang: i for i, lang in enumerate(snapshot.model.langs)}
-        self.hubness = snapshot.background.hubness(query.vector[None])[0]
 
-    def run(self, *, only_words: bool = False) -> Found:
+    @cached_property
+    def hubness(self) -> Array:
+        """The hubness of the query in each language."""
+        return np.asarray(self.snapshot.background.hubness(self.query.vector[None])[0])
+
+    def run(self, *, only_words: bool = False) -> FoundCandidates:
         """All stages; with ``only_words``, documents in the language of the query by their words alone."""
-        query_words = match_forms(self.snapshot.store, self.query.tokens, self.query_lang)
-        words = {self.query_lang: query_words}
+        weighted = match_forms(self.snapshot.store, self.query.tokens, self.query_lang)
+        queries = {self.query_lang: weighted}
         if only_words:
-            found = self.by_words(query_words, self.where) if self.includes_query_lang else []
-            return Found(found, words, self.query.vector, self.rows)
-        has_words = self.query_lang in self.snapshot.store.text_stats()  # not if an earlier version wrote it
-        dense_limit = DENSE_LIMIT if has_words else LONE_QUERY_RELEVANCE
-        found = self.in_query_language(query_words, dense_limit, self.where)
-        vector = self.query.vector
-        crosslingual: list[Candidate] = []
+            found = self.by_words(weighted, self.where) if self.includes_query_lang else self.read([])
+            return FoundCandidates(found, queries, self.query.vector, self.records, self.titles)
+        has_words = self.query_lang in self.snapshot.store.full_text_stats()  # not if an earlier version wrote it
+        dense_limit = DENSE_LIMIT if has_words else NO_FEEDBACK_RELEVANCE
+        found = self.in_query_language(weighted, dense_limit, self.where)
+        vector, candidates = self.query.vector, found if self.includes_query_lang else self.read([])
         if self.other_langs:
             for lang in self.other_langs:
-                words[lang] = match_literally(self.snapshot.store, query_words, self.query.tokens, lang)
+                queries[lang] = match_literally(self.snapshot.store, weighted, self.query.tokens, lang)
             # The filter restricts what is shown, but not which documents serve as feedback.
-            feedback = found if self.where is None else self.in_query_language(query_words, dense_limit, None)
-            crosslingual, vector = self.in_other_languages(feedback if has_words else [], words)
-        return Found((found if self.includes_query_lang else []) + crosslingual, words, vector, self.rows)
+            feedback = found if self.where is None else self.in_query_language(weighted, dense_limit, None)
+            crosslingual, vector = self.in_other_languages(feedback if has_words else self.read([]), queries)
+            candidates += crosslingual
+        return FoundCandidates(candidates, queries, vector, self.records, self.titles)
 
     # In the language of the query
 
-    def in_query_language(self, words: MatchedWords, dense_limit: float, where: Where | None) -> list[Candidate]:
+    def in_query_language(self, weighted: WeightedQuery, dense_limit: float, where: Where | None) -> Candidates:
         """The documents that words and vectors find, with their relevance."""
-        candidates = self.by_words(words, where)
+        candidates = self.by_words(weighted, where)
         return self.with_vectors(candidates, dense_limit, where) if self.query.vector.any() else candidates
 
-    def by_words(self, words: MatchedWords, where: Where | None) -> list[Candidate]:
+    def by_words(self, weighted: WeightedQuery, where: Where | None) -> Candidates:
         """The documents that have words of the query, with their relevance."""
-        shares = self.word_shares(words, where, with_passages=True)
-        best = sorted(shares, key=lambda key: (-shares[key][0], key))[: int(self.depth * TITLE_SHARE)]
-        candidates = self.read(best)
-        read_titles(self.snapshot, candidates)
-        titles = self.title_matches(candidates, words)
-        for candidate, title in zip(candidates, titles, strict=True):
-            share, candidate.passage = shares[candidate.id]
-            candidate.parts = {"words": share, "title": TITLE_BONUS * title**TITLE_POWER}
-            candidate.evidence = sum(candidate.parts.values())
-        self.add_pairs(candidates, words)
-        for candidate in candidates:
-            scale = bounded(candidate.evidence) / candidate.evidence if candidate.evidence else 0.0
-            candidate.parts = {name: scale * value for name, value in candidate.parts.items() if value}
+        shares, passage_of = self.word_shares(weighted, where), dict[str, int]()
+        for passage in search_passage_terms(self.snapshot, weighted.for_bm25, weighted.lang, self.depth, where=where):
+            share = passage.bm25 / (weighted.total or 1.0)
+            if share > shares.get(passage.document_id, 0.0):
+                shares[passage.document_id], passage_of[passage.document_id] = share, passage.number
+        candidates = self.read(_largest(shares, int(self.depth * TITLE_SHARE)))
+        candidates.passages[:] = [passage_of.get(key, 0) for key in candidates.ids]
+        parts = candidates.part_values
+        parts[:, WORDS] = [shares[key] for key in candidates.ids]
+        parts[:, TITLE] = (1 - parts[:, WORDS]) * self.title_matches(candidates, weighted) ** TITLE_POWER
+        candidates.evidence[:] = parts.sum(axis=1)
+        self.add_pairs(candidates, weighted)
+        parts *= (bounded(candidates.evidence) / np.where(candidates.evidence, candidates.evidence, 1))[:, None]
         return candidates
 
-    def add_pairs(self, candidates: Sequence[Candidate], words: MatchedWords) -> None:
-        """Add to the words of the best candidates the neighbouring words of the query that are neighbours there."""
-        pairs = word_pairs(self.query.text, self.query.tokens, words)
-        best = {c.id: c for c in sorted(candidates, key=lambda c: (-c.evidence, c.id))[:PAIR_DEPTH]} if pairs else {}
-        for row in self.snapshot.store.records(list(best), DOCUMENT_COLUMNS) if len(best) > 1 else []:
-            candidate, self.rows[row["id"]] = best[row["id"]], row
-            bonus = PAIR_BONUS * share_of_pairs(pairs, f"{candidate.title}\n{row['text']}")
-            bonus *= min(candidate.parts["words"] / PAIR_SHARE, 1.0)
-            candidate.parts["words"] += bonus
-            candidate.evidence += bonus
+    def add_pairs(self, candidates: Candidates, weighted: WeightedQuery) -> None:
+        """Add a bonus to the best candidates for words that are neighbours both in the query and in the document."""
+        pairs = word_pairs(self.query.text, self.query.tokens, weighted)
+        best = best_first(candidates.evidence, candidates.ids, PAIR_DEPTH) if pairs else []
+        number = {candidates.ids[i]: i for i in best}
+        for row in self.snapshot.store.records(list(number), DOCUMENT_COLUMNS) if len(best) > 1 else []:
+            i, self.records[row["id"]] = number[row["id"]], row
+            bonus = PAIR_BONUS * share_of_pairs(pairs, row["title"], row["text"])
+            bonus *= min(candidates.part_values[i, WORDS] / PAIR_SHARE, 1.0)
+            candidates.part_values[i, WORDS] += bonus
+            candidates.evidence[i] += bonus
 
-    def word_shares(
-        self, words: MatchedWords, where: Where | None, *, with_passages: bool
-    ) -> dict[str, tuple[float, int]]:
-        """For each document with words of the query, the share that it matches, and the number of its best passage."""
-        store, total, query_words = self.snapshot.store, words.total or 1.0, words.for_bm25
-        found = store.search_term_ids(query_words, words.lang, self.depth, where=where)
-        shares = {document_id: (bm25 / total, 0) for document_id, bm25 in found.items()}
-        if with_passages:
-            for passage in search_passage_terms(self.snapshot, query_words, words.lang, self.depth, where=where):
-                share = passage.bm25 / total
-                if share > shares.get(passage.document_id, (0.0, 0))[0]:
-                    shares[passage.document_id] = share, passage.number
-        return shares
+    def word_shares(self, weighted: WeightedQuery, where: Where | None) -> dict[str, float]:
+        """For each document with words of the query, the share that it matches."""
+        total, store = weighted.total or 1.0, self.snapshot.store
+        found = store.search_term_ids(weighted.for_bm25, weighted.lang, self.depth, where=where)
+        return {document_id: bm25 / total for document_id, bm25 in found.items()}
 
-    def title_matches(self, candidates: Sequence[Candidate], words: MatchedWords) -> list[float]:
+    def title_matches(self, candidates: Candidates, weighted: WeightedQuery) -> Array:
         """How well the query and each title match, from 0 to 1."""
-        tokeniser = self.snapshot.model.settings.tokeniser
-        titles = [different_words(tokeniser, candidate.title, candidate.lang) for candidate in candidates]
+        read_titles(self.snapshot, candidates.ids, self.titles)
+        titles = [self.titles.get(document_id, ("", ""))[1] for document_id in candidates.ids]
+        title_words = different_words(self.snapshot.model.settings.tokeniser, titles, self.query_lang)
+        terms = weighted.title_boosts.keys()
+        matching = {i: title for i, title in enumerate(title_words) if not terms.isdisjoint(title)}
         idf = self.snapshot.store.inverse_document_frequencies(
-            {word for title in titles for word in title}, self.query_lang
+            {word for title in matching.values() for word in title}, self.query_lang
         )
-        return [words.title_match(title, idf) for title in titles]
+        matches = np.zeros(len(candidates))
+        for i, title in matching.items():
+            matches[i] = weighted.title_match(title, idf)
+        return matches
 
-    def with_vectors(self, candidates: list[Candidate], limit: float, where: Where | None) -> list[Candidate]:
+    def with_vectors(self, candidates: Candidates, limit: float, where: Where | None) -> Candidates:
         """Break ties by vectors; where words find too little, add the documents that vectors find, up to a limit."""
-        for candidate, score in zip(candidates, self.scores(candidates), strict=True):
-            total = candidate.evidence + TIE_WEIGHT * float(score)
-            candidate.parts["vectors"] = bounded(total) - bounded(candidate.evidence)
-        if sum(candidate.relevance >= ENOUGH_RELEVANCE for candidate in candidates) >= self.depth // 10:
+        total = candidates.evidence + TIE_WEIGHT * self.scores(candidates)
+        candidates.part_values[:, VECTORS] = bounded(total) - bounded(candidates.evidence)
+        if np.count_nonzero(candidates.relevance >= ENOUGH_RELEVANCE) >= self.depth // 10:
             return candidates
-        known = {candidate.id for candidate in candidates}
         rows, _ = self.snapshot.store.nearest_candidates(
             self.query.vector, self.depth, langs=[self.query_lang], where=where
         )
-        new = [candidate for candidate in _make_candidates(rows) if candidate.id not in known]
-        for candidate, likelihood in zip(new, logistic(self.scores(new)).tolist(), strict=True):
-            candidate.evidence = candidate.parts["vectors"] = limit * likelihood
+        new = Candidates.of_rows(rows).without(set(candidates.ids))
+        new.evidence = new.part_values[:, VECTORS] = limit * logistic(self.scores(new))
         return candidates + new
 
-    def scores(self, candidates: Sequence[Candidate]) -> Array:
+    def scores(self, candidates: Candidates) -> Array:
         """CSLS, or the cosine, of the query and each candidate."""
-        if not candidates:
-            return np.empty(0, np.float32)
-        cosines = _matrix([candidate.vector for candidate in candidates]) @ self.query.vector
-        if self.measure == "cosine":
-            return np.asarray(cosines)
-        of_query = self.hubness[[self.column[candidate.lang] for candidate in candidates]]
-        return csls(cosines, of_query, self.hubness_of(candidates))
+        return self.similarities(candidates, self.query.vector, self.hubness)
 
-    def hubness_of(self, candidates: Sequence[Candidate]) -> Array:
-        """The neighbourhood mean of each candidate among documents in the language of the query."""
-        return _matrix([candidate.hubness for candidate in candidates])[:, self.column[self.query_lang]]
+    def similarities(self, candidates: Candidates, vector: Array, hubness: Array) -> Array:
+        """CSLS, or the inner product, of each candidate and a vector, whose hubness in each language is given."""
+        products = candidates.vectors @ vector
+        if self.measure == "csls":
+            own = candidates.hubness[:, self.column[self.query_lang]]
+            products = csls(products, hubness[self.columns(candidates.langs)], own)
+        return products.astype(np.float64)
+
+    def columns(self, langs: Sequence[str]) -> Ints:
+        """The numbers of some languages."""
+        return np.array([self.column[lang] for lang in langs], np.int64)
 
     # In other languages
 
     def in_other_languages(
-        self, feedback: Sequence[Candidate], words: Mapping[str, MatchedWords]
-    ) -> tuple[list[Candidate], Array]:
+        self, feedback: Candidates, queries: Mapping[str, WeightedQuery]
+    ) -> tuple[Candidates, Array]:
         """The documents in other languages with their relevance, and the vector that found them."""
-        best = sorted(feedback, key=lambda candidate: -candidate.evidence)[:FEEDBACK_DOCUMENTS]
-        evidence, relevances = (
-            np.array([getattr(candidate, name) for candidate in best]) for name in ("evidence", "relevance")
-        )
-        weights = np.exp((evidence - evidence[0]) / FEEDBACK_TEMPERATURE) if best else np.empty(0)
-        weights = weights / weights.sum() if best else weights
+        best = np.argsort(-feedback.evidence, kind="stable")[:FEEDBACK_DOCUMENTS]
+        evidence, relevances = feedback.evidence[best], feedback.relevance[best]
+        weights = np.exp((evidence - evidence[:1]) / FEEDBACK_TEMPERATURE)
+        weights = weights / weights.sum() if len(best) else weights
         relevance = float(weights @ relevances)
         confidence = min(relevance / CONFIDENT_RELEVANCE, 1.0)
         query_weight = confidence * QUERY_WEIGHT + (1 - confidence) * UNCERTAIN_QUERY_WEIGHT
         query_weight *= bool(self.query.vector.any())
-        weights *= confidence
+        weights = weights * confidence
         total = float(weights.sum()) + query_weight
         if not total:
-            return self.score_other_languages(
-                [], np.zeros_like(self.query.vector), np.zeros_like(self.hubness), 0.0, words
-            )
-        parts = np.stack([*(candidate.vector for candidate in best), self.query.vector])
-        hubness = np.stack([*(candidate.hubness for candidate in best), self.hubness])
+            nothing = np.zeros_like(self.query.vector), np.zeros_like(self.hubness)
+            return self.score_other_languages(self.read([]), *nothing, 0.0, queries)
         shares = np.append(weights, query_weight) / total
-        mean, mean_hubness = shares @ parts, shares @ hubness
+        mean = shares @ np.concatenate([feedback.vectors[best], self.query.vector[None]])
+        mean_hubness = shares @ np.concatenate([feedback.hubness[best], self.hubness[None]])
         vector = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
-        of_query = DENSE_LIMIT if best else LONE_QUERY_RELEVANCE
+        of_query = DENSE_LIMIT if len(best) else NO_FEEDBACK_RELEVANCE
         mean_relevance = float(shares[:-1].sum()) * relevance + float(shares[-1]) * of_query
         depth = max(self.depth, DEPTH_PER_LANGUAGE * len(self.other_langs))
         rows, _ = self.snapshot.store.nearest_candidates(vector, depth, langs=self.other_langs, where=self.where)
-        return self.score_other_languages(_make_candidates(rows), mean, mean_hubness, mean_relevance, words)
+        return self.score_other_languages(Candidates.of_rows(rows), mean, mean_hubness, mean_relevance, queries)
 
     def score_other_languages(
         self,
-        near: list[Candidate],
+        near: Candidates,
         mean: Array,
         mean_hubness: Array,
         mean_relevance: float,
-        words: Mapping[str, MatchedWords],
-    ) -> tuple[list[Candidate], Array]:
+        queries: Mapping[str, WeightedQuery],
+    ) -> tuple[Candidates, Array]:
         """The relevance of documents near a mean of vectors, and of those that have words of the query literally."""
         literal: dict[str, float] = {}
         for lang in self.other_langs:
-            found = self.word_shares(words[lang], self.where, with_passages=False)
-            literal |= {document_id: share for document_id, (share, _) in found.items()}
-        best_literal = sorted(literal, key=lambda key: (-literal[key], key))[: self.depth]
-        found_near = {candidate.id for candidate in near}
-        candidates = near + self.read([key for key in best_literal if key not in found_near])
-        limit = LONE_QUERY_RELEVANCE * self.query.coverage.known
+            literal |= self.word_shares(queries[lang], self.where)
+        known = set(near.ids)
+        candidates = near + self.read([key for key in _largest(literal, self.depth) if key not in known])
+        limit = NO_FEEDBACK_RELEVANCE * self.query.coverage.known
         if mean_relevance < limit:
             candidates = self.with_passages(candidates, limit)
-        if candidates:
-            cosines = _matrix([candidate.vector for candidate in candidates]) @ mean
-            columns = [self.column[candidate.lang] for candidate in candidates]
-            scores = csls(cosines, mean_hubness[columns], self.hubness_of(candidates))
-            if self.measure == "cosine":
-                scores = cosines
-            shares = [literal.get(candidate.id, 0.0) for candidate in candidates]
-            likelihoods = logistic(scores + LITERAL_WEIGHT * np.array(shares))
-            relevances = (mean_relevance * likelihoods if mean.any() else np.zeros(len(shares))).tolist()
-            for candidate, share, by_vectors in zip(candidates, shares, relevances, strict=True):
-                by_passage = candidate.parts.get("vectors", 0.0)
-                if by_vectors > by_passage:
-                    candidate.parts["vectors"], candidate.passage = by_vectors, 0
-                if LITERAL_LIMIT * share > max(by_vectors, by_passage):
-                    candidate.parts, candidate.passage = {"words": LITERAL_LIMIT * share}, 0
+        shares = np.array([literal.get(key, 0.0) for key in candidates.ids])
+        likelihoods = logistic(
+            self.similarities(candidates, mean.astype(np.float32), mean_hubness) + LITERAL_WEIGHT * shares
+        )
+        by_vectors = mean_relevance * likelihoods * mean.any()
+        parts, by_passage = candidates.part_values, candidates.part_values[:, VECTORS].copy()
+        candidates.passages[by_vectors > by_passage] = 0
+        parts[:, VECTORS] = np.maximum(by_vectors, by_passage)
+        is_literal = LITERAL_LIMIT * shares > parts[:, VECTORS]
+        parts[is_literal, WORDS], parts[is_literal, VECTORS] = LITERAL_LIMIT * shares[is_literal], 0
+        candidates.passages[is_literal] = 0
         return candidates, np.asarray(mean)
 
-    def with_passages(self, candidates: Sequence[Candidate], limit: float) -> list[Candidate]:
+    def with_passages(self, candidates: Candidates, limit: float) -> Candidates:
         """Candidates and the documents whose passages are near the query, which give them a relevance up to a limit."""
         found = nearest_passages(self.snapshot, self.query.vector, self.depth, self.other_langs, where=self.where)
-        known = {candidate.id: candidate for candidate in candidates}
-        new = self.read(
-            list(dict.fromkeys(passage.document_id for passage in found if passage.document_id not in known))
-        )
-        known |= {candidate.id: candidate for candidate in new}
-        found = [passage for passage in found if passage.document_id in known]
+        known = set(candidates.ids)
+        new = dict.fromkeys(passage.document_id for passage in found if passage.document_id not in known)
+        candidates += self.read(list(new))
+        number = {document_id: i for i, document_id in enumerate(candidates.ids)}
+        found = [passage for passage in found if passage.document_id in number]
         if found:
-            cosines = np.array([passage.cosine for passage in found])
-            columns = [self.column[known[passage.document_id].lang] for passage in found]
-            hubness = np.stack([passage.hubness for passage in found])[:, self.column[self.query_lang]]
-            scores = cosines if self.measure == "cosine" else csls(cosines, self.hubness[columns], hubness)
+            scores = np.array([passage.cosine for passage in found])
+            if self.measure == "csls":
+                columns = self.columns([candidates.langs[number[passage.document_id]] for passage in found])
+                hubness = np.stack([passage.hubness for passage in found])[:, self.column[self.query_lang]]
+                scores = csls(scores, self.hubness[columns], hubness)
             for passage, likelihood in zip(found, logistic(scores).tolist(), strict=True):
-                candidate, relevance = known[passage.document_id], limit * likelihood
-                if relevance > candidate.parts.get("vectors", 0.0):
-                    candidate.parts["vectors"], candidate.passage = relevance, passage.number
-        return list(known.values())
+                i, relevance = number[passage.document_id], limit * likelihood
+                if relevance > candidates.part_values[i, VECTORS]:
+                    candidates.part_values[i, VECTORS], candidates.passages[i] = relevance, passage.number
+        return candidates
 
-    def read(self, ids: Sequence[str]) -> list[Candidate]:
+    def read(self, ids: Sequence[str]) -> Candidates:
         """Documents by their ids; those deleted in the meantime are left out."""
-        return _make_candidates(self.snapshot.store.candidates(ids)) if ids else []
+        return Candidates.of_rows(self.snapshot.store.candidates(ids) if ids else self._no_rows)
+
+    @property
+    def _no_rows(self) -> CandidateRows:
+        vectors, hubness = (np.empty((0, n), np.float32) for n in (len(self.query.vector), len(self.column)))
+        return CandidateRows([], [], vectors, hubness)
 
 
-def _matrix(rows: Sequence[Array]) -> Array:
-    """As ``np.stack``, which takes longer than everything else about a few hundred rows."""
-    return np.concatenate(rows).reshape(len(rows), -1)
+def read_titles(snapshot: Snapshot, ids: Sequence[str], titles: dict[str, tuple[str, str]]) -> None:
+    """Add the concepts and titles of documents that are not among ``titles``."""
+    lacking = [document_id for document_id in ids if document_id not in titles]
+    for row in snapshot.store.records(lacking, ("id", *TITLE_COLUMNS)) if lacking else []:
+        titles[row["id"]] = row["concept"], row["title"]
 
 
-def _make_candidates(rows: CandidateRows) -> list[Candidate]:
-    return list(map(Candidate, *rows))
+def _largest(shares: Mapping[str, float], k: int) -> list[str]:
+    """The ids with the k largest shares, largest first."""
+    ids = list(shares)
+    return [ids[i] for i in best_first(np.array(list(shares.values())), ids, k)]
 
 
-def read_titles(snapshot: Snapshot, candidates: Sequence[Candidate]) -> None:
-    """Add the concepts and titles of candidates that have none yet."""
-    lacking = {candidate.id: candidate for candidate in candidates if not candidate.concept}
-    for row in snapshot.store.records(list(lacking), ("id", *TITLE_COLUMNS)) if lacking else []:
-        lacking[row["id"]].concept, lacking[row["id"]].title = row["concept"], row["title"]
-
-
-def bounded(total: float) -> float:
-    """The total itself up to ``LINEAR_UP_TO``; beyond, it approaches 1."""
-    if total <= LINEAR_UP_TO:
-        return total
-    return 1 - (1 - LINEAR_UP_TO) * float(np.exp(-(total - LINEAR_UP_TO) / CURVATURE))
+def bounded(totals: Array) -> Array:
+    """Totals up to ``LINEAR_UP_TO`` as they are; beyond, they approach 1."""
+    beyond = np.maximum(totals - LINEAR_UP_TO, 0)
+    return np.where(beyond, 1 - (1 - LINEAR_UP_TO) * np.exp(-beyond / CURVATURE), totals)
 
 
 def logistic(scores: Array) -> Array:

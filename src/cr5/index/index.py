@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from cr5._typing import Array
 from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import find_text_language
-from cr5.corpus.skipped import OnError, Skipped
-from cr5.corpus.texts import one_or_several, one_text
+from cr5.corpus.skipped import OnError, Skipped, counting_skipped
+from cr5.corpus.texts import one_or_several, one_path, one_text
 from cr5.errors import Cr5Error, IndexBusyError, whole_number
 from cr5.index import ingest, passage_ingest, pipeline, search, snapshot
 from cr5.index.background import Background
@@ -26,7 +26,7 @@ from cr5.index.optimiser import Optimiser
 from cr5.index.pairs import closest_pairs
 from cr5.index.passages import NearPassage, PassageSettings, nearest_passages, passage_settings
 from cr5.index.pipeline import Grouping, Mode, SearchOptions
-from cr5.index.query import Query
+from cr5.index.query import Query, encode_query
 from cr5.index.results import (
     DOCUMENT_COLUMNS,
     DocumentPair,
@@ -39,11 +39,11 @@ from cr5.index.results import (
 from cr5.index.snapshot import INDEX_FILE, Snapshot
 from cr5.index.stores.base import Store
 from cr5.model import Cr5
+from cr5.model.long_texts import LongTextExplanation, explain_texts
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.retrieval.passages import LongTextExplanation, explain_texts
 from cr5.retrieval.top_k import Measure
 from cr5.storage.atomic import Stamp, discard, remove_new_folders
-from cr5.storage.targets import naming_os_errors
+from cr5.storage.output_paths import naming_os_errors
 
 Result = TypeVar("Result")
 
@@ -80,22 +80,21 @@ class Index:
         passage_overlap: int | None = None,
         settings: IngestSettings | None = None,
     ) -> "Index":
-        """Create an empty index for a model, in the folder or, if ``store`` is its address, in a PostgreSQL server.
+        """Create an empty index for a model, in the folder or, if ``store`` is given, at that address of a store.
 
         The index keeps a copy of the model, which may be in memory or in a folder. Documents of more than one and a
         half times ``passage_words`` words also have a vector and full text for each passage of about that length;
         0 leaves passages out. A passage has ``passage_overlap`` words of the one before, a fifth by default.
         """
         passages = passage_settings(passage_words, passage_overlap)
-        folder = Path(folder)
+        folder = one_path(folder, "folder")
         if cls.exists(folder):
             raise Cr5Error(f"{folder}: there is an index already; open it, or use another folder")
         new = [path for path in (folder, *folder.parents) if not path.exists()]
         try:
             with snapshot.saved_model(model, folder.parent) as model_folder:
                 Cr5.load(model_folder)  # a wrong model is reported before the folder is made
-                folder.mkdir(parents=True, exist_ok=True)
-                snapshot.require_free_folder(folder)
+                snapshot.make_empty_folder(folder)
                 with naming_os_errors(folder), snapshot.writer_lock(folder):
                     snapshot.create_first(folder, model_folder, store, passages)
         except IndexBusyError:
@@ -194,8 +193,9 @@ class Index:
         """Documents and background documents by language, and the store's description of itself.
 
         ``full_text`` is how many documents can be found by their words, ``fields`` whether documents can have fields,
-        ``passages`` the number of passages, and ``bytes`` the size of both. What an index of an earlier version lacks,
-        and how to bring it up to date, is in ``outdated``, otherwise None.
+        ``passages`` the number of passages, and ``bytes`` the size of both. ``generation`` is the number of the active
+        snapshot, and ``index`` the type of the approximate index of vectors, or "none". What an index of an earlier
+        version lacks, and how to bring it up to date, is in ``outdated``, otherwise None.
         """
 
         def read(active: Snapshot) -> dict[str, Any]:
@@ -204,7 +204,8 @@ class Index:
             if active.passages is not None:
                 passages = active.passages.stats()
                 stats |= {"passages": passages["rows"], "bytes": stats["bytes"] + passages["bytes"]}
-            return {"documents": active.store.count()} | about | stats | {"outdated": snapshot.outdated(active, stats)}
+            missing = snapshot.describe_missing(active, stats)
+            return {"documents": active.store.count()} | about | stats | {"outdated": missing}
 
         return self._read(read)
 
@@ -221,20 +222,20 @@ class Index:
     ) -> IngestCounts:
         """Add documents, as ``Cr5.fit`` takes them, replacing those of earlier calls with the same id.
 
-        Each batch is one transaction. With ``on_error="skip"``, documents that cannot be used are left out, and counted
-        in ``skipped`` if that is given.
+        Each batch is one transaction. Documents in languages that the model lacks are left out, with a warning; with
+        ``on_error="skip"``, also what cannot be used, counted in ``skipped`` or a warning.
         An id is the language and concept; within one call, further documents of a concept are numbered: it:Q144,
         it:Q144#2. Or ``ids`` has one for each document of a list or table. Documents that have not changed are not
         encoded again, so that an interrupted run is resumed by repeating it.
         """
         result, taken, settings = IngestCounts(), Counter[str](), self._settings
         given = None if ids is None else ingest.check_ids(ids, documents)
-        with self._writing() as active:
+        with counting_skipped(skipped) as counter, self._writing() as active:
             counts = Counter(active.store.count())
-            checked = in_batches(documents, on_error=on_error, skipped=skipped, fields=True)
+            checked = in_batches(documents, on_error=on_error, skipped=counter, fields=True)
             batches = (batch.rows if given is None else ingest.with_ids(batch, given) for batch in checked)
             for merged in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
-                rows = ingest.in_model_languages(merged, active.model.langs, result.borrowed)
+                rows = ingest.in_model_languages(merged, active.model.langs, result)
                 row_ids = ingest.assign_ids(rows, taken) if given is None else rows["id"].to_pylist()
                 counts.update(ingest.write_documents(active, rows, row_ids, result))
                 note = f"{result.unchanged:,} unchanged" if result.unchanged else ""
@@ -269,7 +270,7 @@ class Index:
                 self._reload()
                 active = self._active
             passage_ingest.repair(active, progress)
-            self._refresh(snapshot.with_all_passages(active), progress).optimise()
+            self._refresh(snapshot.mark_passages_complete(active), progress).optimise()
 
     def reindex(self, model: Cr5 | Path | str, *, progress: ProgressCallback = no_progress) -> IngestCounts:
         """Encode all documents with another model; the index answers with the old one until that is done.
@@ -338,7 +339,7 @@ class Index:
     def query(self, text: str, lang: str | None = None) -> Query:
         """Tokenise and encode a text, in ``lang`` or the language that is guessed, to search with it repeatedly."""
         text = one_text(text)
-        return self._read(lambda active: search.encode_query(active, text, lang))
+        return self._read(lambda active: encode_query(active, text, lang))
 
     def search(
         self,

@@ -15,36 +15,44 @@ from cr5._typing import Array
 from cr5.corpus.documents import DOCUMENTS, ROWS, Batch, has_control_character
 from cr5.corpus.fields import FIELDS, NO_FIELDS
 from cr5.corpus.inputs import Documents
+from cr5.corpus.language_names import no_such_language
 from cr5.corpus.languages import find_language, find_text_language
 from cr5.corpus.texts import is_table, text_list
-from cr5.errors import Cr5Error, quoted
+from cr5.errors import Cr5Error, LanguageLeftOut, warn
+from cr5.hashing import digest, hash_texts
 from cr5.index.background import Background
-from cr5.index.hashing import digest, hash_texts
-from cr5.index.passage_ingest import delete_documents, write_passages
+from cr5.index.passage_ingest import ROWS_WITH_TEXTS, delete_documents, write_passages
 from cr5.index.results import DOCUMENT_COLUMNS
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import Store
 from cr5.index.stores.rows import to_lists, to_matrix
 from cr5.index.terms import TermCounts, count_terms
+from cr5.message_parts import quoted
 from cr5.model import Cr5
-from cr5.model.trained_languages import warn_of_borrowing
+from cr5.model.trained_languages import warn_of_close_language
 from cr5.progress import Progress, ProgressCallback
 
-BULK_ROWS = 2**15  # rows that are read at a time when all documents are read, without their texts
-TERM_ROWS = 1024  # and with their texts, which may be long
+ROWS_WITHOUT_TEXTS = 2**15  # rows that are read at a time without their texts
 
 
 @dataclass(frozen=True)
 class IngestSettings:
-    """The sizes of batches and of the background."""
+    """How documents are written, and how large the background is, the sample that CSLS is computed with.
 
-    batch_rows: int = 8192  # documents that are written in one transaction
-    batch_bytes: int = 2**26  # a batch of long documents ends here
-    sample_rows: int = 2000  # background documents of a language, at most
-    total_sample_rows: int = 16_000  # and of all languages: every document is compared with each of them
-    min_sample_rows: int = 50  # of a language, however many languages there are
-    max_growth: float = 1.5  # growth of a language after which the background is drawn again
-    optimise_beside: bool = False  # merge files and build the approximate index in a thread, after ``add`` has returned
+    A batch, which is one transaction, has at most ``batch_rows`` documents and ends after ``batch_bytes`` of text.
+    The background has at most ``sample_rows`` documents of a language and ``total_sample_rows`` in all, since every
+    document is compared with each of them, but ``min_sample_rows`` of each language, however many there are. It is
+    drawn again when a language has grown by the factor ``max_growth``. With ``optimise_beside``, files are merged and
+    the approximate index is built in a thread, after ``add`` has returned.
+    """
+
+    batch_rows: int = 8192
+    batch_bytes: int = 2**26
+    sample_rows: int = 2000
+    total_sample_rows: int = 16_000
+    min_sample_rows: int = 50
+    max_growth: float = 1.5
+    optimise_beside: bool = False
 
     def sample_size(self, langs: Sequence[str]) -> int:
         """The number of background documents of each language."""
@@ -87,17 +95,23 @@ def merge_batches(
         yield pa.Table.from_batches(pending)
 
 
-def in_model_languages(rows: pa.Table, langs: Sequence[str], borrowed: dict[str, str]) -> pa.Table:
-    """Rows with the codes by which a model of ``langs`` knows their languages or close ones; other codes stay.
+def in_model_languages(rows: pa.Table, langs: Sequence[str], counts: IngestCounts) -> pa.Table:
+    """Rows whose codes are replaced by those of the model: of the language itself, or of a close one.
 
-    The first rows in a language that is encoded by a close one give a warning, and add both to ``borrowed``.
+    Codes with neither stay. The first rows in a language that is encoded by a close one, or not at all, give a warning;
+    ``counts`` says which are the first, and gets those of the close ones.
     """
+    borrowed = counts.borrowed
     codes = rows["lang"].combine_chunks().dictionary_encode()
     known = [find_text_language(code, langs) or code for code in codes.dictionary.to_pylist()]
     for code, found in zip(codes.dictionary.to_pylist(), known, strict=True):
         if found != code and code not in borrowed and find_language(code, langs) is None:
             borrowed[code] = found
-            warn_of_borrowing(code, found)
+            warn_of_close_language(code, found)
+    missing = [code for code in known if code not in langs and code not in counts.unknown]
+    if missing:
+        problem = no_such_language("the index", ", ".join(missing), langs)
+        warn(f"documents are left out: {problem}; correct the codes, or train a model that has them", LanguageLeftOut)
     column = pa.array(known, pa.string()).take(codes.indices)
     return rows.set_column(rows.schema.get_field_index("lang"), "lang", column)
 
@@ -208,7 +222,7 @@ def copy_documents(
     counts, total = IngestCounts(), sum(source.store.count().values())
     batches = source.store.scan(DOCUMENT_COLUMNS, batch_rows=settings.batch_rows)
     for merged in merge_batches(batches, settings.batch_rows, settings.batch_bytes):
-        rows = in_model_languages(merged, target.model.langs, counts.borrowed)
+        rows = in_model_languages(merged, target.model.langs, counts)
         write_documents(target, rows, rows["id"].to_pylist(), counts)
         progress(Progress("reindex", counts.total, total))
     return counts
@@ -227,7 +241,7 @@ def _terms(columns: Mapping[str, pa.Array] | pa.Table, model: Cr5) -> TermCounts
 
 def add_missing_terms(snapshot: Snapshot, settings: IngestSettings, progress: ProgressCallback) -> None:
     """Give terms to the documents that have none, because an earlier version wrote them."""
-    store, size = snapshot.store, min(settings.batch_rows, TERM_ROWS)
+    store, size = snapshot.store, min(settings.batch_rows, ROWS_WITH_TEXTS)
     ids = store.ids_without_terms()
     for begin in range(0, len(ids), size):
         rows = store.get(ids[begin : begin + size], ("id", "title", "text", "concept", "lang"))
@@ -260,7 +274,7 @@ def refresh_background(snapshot: Snapshot, settings: IngestSettings, progress: P
 
     def measured(store: Store) -> Iterator[tuple[list[str], Array]]:
         nonlocal done
-        for rows in merge_batches(store.scan(("id", "concept", "vector")), BULK_ROWS):
+        for rows in merge_batches(store.scan(("id", "concept", "vector")), ROWS_WITHOUT_TEXTS):
             hubness = background.hubness(to_matrix(rows["vector"]), hash_texts(rows["concept"].to_pylist()))
             yield rows["id"].to_pylist(), hubness
             done += rows.num_rows
@@ -277,7 +291,7 @@ def _draw_background(snapshot: Snapshot, settings: IngestSettings) -> Background
     size, empty = settings.sample_size(langs), Background.empty(langs, rank)
     hashes = {lang: np.empty(0, np.uint64) for lang in langs}
     vectors, concepts = empty.vectors, empty.concepts
-    for rows in merge_batches(snapshot.store.scan(("id", "lang", "concept", "vector")), BULK_ROWS):
+    for rows in merge_batches(snapshot.store.scan(("id", "lang", "concept", "vector")), ROWS_WITHOUT_TEXTS):
         row_langs, X = np.array(rows["lang"].to_pylist()), to_matrix(rows["vector"])
         row_hashes, row_concepts = hash_texts(rows["id"].to_pylist()), hash_texts(rows["concept"].to_pylist())
         for lang in np.unique(row_langs).tolist():

@@ -22,28 +22,29 @@ import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Array, Ints, Mask
+from cr5.hashing import hash_texts
 from cr5.index import sign_codes
-from cr5.index.hashing import hash_texts
-from cr5.index.segments import SegmentedIndex, look_up
+from cr5.index.segments import SegmentedIndex, slots_exist
 from cr5.index.sign_codes import SignCodes
 from cr5.index.stores.rows import Floats, to_matrix
 from cr5.index.strings import Strings, compressed
 from cr5.retrieval import top_k
-from cr5.retrieval.clustering import kmeans, number_of_lists, training_step
+from cr5.retrieval.clustering import kmeans, number_of_lists, sampling_step
 from cr5.storage.atomic import atomic_write, discard
 from cr5.storage.json_files import read_json
 
 ROW_COLUMNS = ("id", "concept", "lang", "title", "url", "slot", "row", "hubness")  # stored unchanged beside the codes
 TEXT_COLUMNS = ("text", "fields")  # that a search shows; segments of earlier versions do not have them
-SIGN_COLUMNS = ("signs", "factor")  # neither have these
+SIGN_COLUMNS = ("signs", "factor")  # segments of earlier versions do not have these either
 COLUMNS = (*ROW_COLUMNS, *TEXT_COLUMNS, "vector")
 STRINGS = ("id", "concept", "lang", "title", "url", "fields")
 MAX_SEGMENT_ROWS = 2**20
 LANGUAGE_STRIDE = 2**14  # group = list * LANGUAGE_STRIDE + language; more than there are languages
-MIN_SCANNED_ROWS = 160_000  # rows that a query is compared with, at least,
-MIN_SCANNED_SHARE = 0.02  # as a share of all rows,
-SCANNED_ROWS_PER_HIT = 20  # and as a multiple of k;
-LANGUAGE_FRACTION = 4  # a quarter of these must be in the languages that are searched
+# A query is compared with at least the largest of these numbers of rows; a quarter is in the languages searched.
+MIN_SCANNED_ROWS = 160_000
+MIN_SCANNED_SHARE = 0.02  # of all rows
+SCANNED_ROWS_PER_HIT = 20
+LANGUAGE_FRACTION = 4
 REFINED_ROWS_PER_HIT, MIN_REFINED_ROWS = 5, 400  # rows that are compared by their quantised vectors
 FINE_STEPS = 254
 ROWS_AT_ONCE = 2**14  # whose vectors are decoded
@@ -142,7 +143,10 @@ class VectorSegment:
 
 
 class IvfIndex(SegmentedIndex[VectorSegment]):
-    """An open index of rows with slots below ``next_slot``; its centroids are of ``rows_at_training`` rows."""
+    """An open index of rows with slots below ``next_slot``.
+
+    Its centroids were trained when the table had ``rows_at_training`` rows.
+    """
 
     # Names of format 1: cells, piece, pieces, until, built, centres.
     manifest_name, segments_key, file_name = "cells.json", "pieces", "piece-{}.arrow"
@@ -210,16 +214,16 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
         searched. With ``allowed``, only the rows whose slots are: more lists are read, so that as many of them are
         compared.
         """
-        from cr5.retrieval.kernels import multiply
+        from cr5.retrieval.kernels import multiply_vector
 
         columns = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
-        products = multiply(self.centroids, vector)
+        products = multiply_vector(self.centroids, vector)
         order = np.argsort(-products)
         enough = max(min_scanned_rows, int(MIN_SCANNED_SHARE * len(self)), SCANNED_ROWS_PER_HIT * k)
         if allowed is None:
             needed = [(self.list_sizes, enough), (self.list_sizes[:, columns], enough // LANGUAGE_FRACTION)]
         else:
-            live = live & look_up(allowed, self.slots)
+            live = live & slots_exist(allowed, self.slots)
             needed = [(self._count_live(live)[:, columns], enough)]
         scanned = (np.searchsorted(np.cumsum(sizes.sum(axis=1)[order]), rows) for sizes, rows in needed)
         lists = order[: 1 + int(max(scanned))]
@@ -231,7 +235,7 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
             signs, is_live = segment.signs(self.centroids), live[offset : offset + segment.size]
             sign_codes.keep_nearest(signs, is_live, begins, ends, bases, query, offset, estimates, candidates)
         candidates = candidates[candidates >= 0]
-        exact = multiply(self.vectors(candidates), vector)
+        exact = multiply_vector(self.vectors(candidates), vector)
         best = np.lexsort((candidates, -exact))[:k]
         return candidates[best], exact[best]
 
@@ -305,8 +309,8 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
             sorted_keys, key_rows = segment.keys
             begins, ends = (np.searchsorted(sorted_keys, keys, side) for side in SIDES)
             counts = ends - begins
-            places = np.repeat(ends - np.cumsum(counts), counts) + np.arange(counts.sum())
-            segment_rows = np.unique(key_rows[places])
+            key_positions = np.repeat(ends - np.cumsum(counts), counts) + np.arange(counts.sum())
+            segment_rows = np.unique(key_rows[key_positions])
             same_id = [document_id in id_set for document_id in segment.strings["id"].take(segment_rows)]
             rows.append(offset + segment_rows[np.array(same_id, bool)])
         return np.concatenate(rows)
@@ -325,11 +329,11 @@ def build(
 ) -> None:
     """Train and write an index of all ``total`` rows, whose slots are below ``next_slot``.
 
-    ``read`` reads those of some columns that there are, and is called twice.
+    ``read`` returns the rows with those of the given columns that exist; it is called twice.
     """
     folder.mkdir(exist_ok=True)
     number = number_of_lists(total)
-    step = training_step(total, number)
+    step = sampling_step(total, number)
     centroids = kmeans(np.concatenate([to_matrix(rows["vector"])[::step] for rows in read(("vector",))]), number)
     name = f"centres-{secrets.token_hex(4)}.npy"
     with atomic_write(folder / name) as file:
@@ -352,7 +356,7 @@ def extend(folder: Path, rows: Tables, next_slot: int, *, max_segment_rows: int 
     IvfIndex.activate(folder, index.manifest | {"langs": langs, "until": next_slot}, segments)
 
 
-def adopt(folder: Path, built: Path) -> None:
+def install(folder: Path, built: Path) -> None:
     """Replace the index in a folder, if there is one, by one that was built in another folder on the same disk."""
     folder.mkdir(exist_ok=True)
     manifest = read_json(built / IvfIndex.manifest_name)

@@ -1,4 +1,4 @@
-"""Optimising the stores of an index in a thread, beside additions and searches."""
+"""Optimising the stores of an index in a thread, while others add and search."""
 
 import logging
 import threading
@@ -8,10 +8,10 @@ log = logging.getLogger("cr5.index")
 
 
 class Optimiser:
-    """Calls a function in a thread whenever it is requested, once at a time.
+    """Calls a function in a thread on request, one call at a time.
 
-    An error is logged, not raised: who adds documents next has nothing to do with it, and the files in use stay as they
-    were. The next request tries again.
+    An error is logged, not raised: the next caller that adds documents did not cause it. The files in use stay as they
+    were, and the next request tries again.
     """
 
     def __init__(self, optimise: Callable[[], None]) -> None:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.index.ingest import BULK_ROWS, merge_batches
+from cr5.index.ingest import ROWS_WITHOUT_TEXTS, merge_batches
+from cr5.index.query import index_language
 from cr5.index.results import DOCUMENT_COLUMNS, DocumentPair, IndexedDocument
-from cr5.index.search import index_language
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.rows import to_matrix
 from cr5.progress import Progress, ProgressCallback
@@ -57,7 +57,7 @@ def _read_side(snapshot: Snapshot, lang: str, other: str) -> _Side:
     column, rank = snapshot.model.langs.index(other), snapshot.model.rank
     ids: list[str] = []
     vectors, hubness = [np.empty((0, rank), np.float32)], [np.empty(0, np.float32)]
-    for rows in merge_batches(snapshot.store.scan(("id", "vector", "hubness"), [lang]), BULK_ROWS):
+    for rows in merge_batches(snapshot.store.scan(("id", "vector", "hubness"), [lang]), ROWS_WITHOUT_TEXTS):
         ids += rows["id"].to_pylist()
         vectors.append(to_matrix(rows["vector"]))
         hubness.append(to_matrix(rows["hubness"])[:, column])

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from cr5.corpus.fields import FIELDS
 from cr5.corpus.texts import positions
-from cr5.index.hashing import hash_texts
-from cr5.index.passages import PassageSettings, document_of, passage_id, passage_ids, split
+from cr5.hashing import hash_texts
+from cr5.index.passages import PassageSettings, parse_passage_id, passage_id, passage_ids, passage_spans
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import Store
 from cr5.index.stores.rows import to_lists
@@ -22,7 +22,7 @@ from cr5.index.terms import count_terms
 from cr5.progress import Progress, ProgressCallback
 
 PASSAGE_ROWS = 8192  # passages that are encoded and written at a time
-SCAN_ROWS = 1024  # documents that are read at a time, with their texts
+ROWS_WITH_TEXTS = 1024  # rows that are read at a time with their texts, which may be long
 COPIED_COLUMNS = ("concept", "lang", "digest", FIELDS)  # a passage has them from its document
 SPLIT_COLUMNS = ("id", "title", "text", *COPIED_COLUMNS)
 
@@ -66,12 +66,12 @@ def repair(snapshot: Snapshot, progress: ProgressCallback) -> None:
         return
     for rows in store.scan(("id", "digest")):
         ids = rows["id"].to_pylist()
-        document_ids = [document_of(row_id)[0] for row_id in ids]
+        document_ids = [parse_passage_id(row_id)[0] for row_id in ids]
         digests = documents.digests(document_ids)
         found = zip(ids, document_ids, rows["digest"].to_pylist(), strict=True)
         _delete(store, [row_id for row_id, document_id, digest in found if digests.get(document_id) != digest])
     total, done = sum(documents.count().values()), 0
-    for rows in documents.scan(SPLIT_COLUMNS, batch_rows=SCAN_ROWS):
+    for rows in documents.scan(SPLIT_COLUMNS, batch_rows=ROWS_WITH_TEXTS):
         columns = {name: rows[name].to_pylist() for name in SPLIT_COLUMNS}
         expected = [passage_ids(*fields, settings) for fields in zip(columns["id"], columns["text"], strict=True)]
         present = store.digests([row_id for ids in expected for row_id in ids])
@@ -95,7 +95,7 @@ def _batches(documents: Mapping[str, Sequence[str]], settings: PassageSettings) 
     """All passages of documents, ``PASSAGE_ROWS`` at a time."""
     batch: list[_Passage] = []
     for row, (document_id, text) in enumerate(zip(documents["id"], documents["text"], strict=True)):
-        for number, (begin, end) in enumerate(split(text, settings), 1):
+        for number, (begin, end) in enumerate(passage_spans(text, settings), 1):
             batch.append(_Passage(passage_id(document_id, number), row, text[begin:end]))
             if len(batch) == PASSAGE_ROWS:
                 yield batch

@@ -1,7 +1,7 @@
 """Passages: parts of a long document, which are stored beside the documents and found on their own.
 
 The row of a passage has the id of its document, a separator and the number of the passage, from 1. It has no text: its
-start and end are computed from the text of the document by ``split``.
+start and end are computed from the text of the document by ``passage_spans``.
 """
 
 import re
@@ -15,7 +15,8 @@ from cr5.errors import Cr5Error, whole_number
 from cr5.features.sentences import SENTENCE_END
 from cr5.features.tokeniser import EAST_ASIAN, SOUTHEAST_ASIAN
 from cr5.index.filters import Where
-from cr5.index.stores.rows import PASSAGE_SEPARATOR, to_matrix
+from cr5.index.recent import cached_for_recent_texts
+from cr5.index.stores.rows import PASSAGE_SEPARATOR
 from cr5.index.terms import QueryWord
 
 if TYPE_CHECKING:  # a snapshot has the settings
@@ -60,7 +61,8 @@ def passage_settings(words: int, overlap: int | None) -> PassageSettings | None:
     return PassageSettings(words, words // 5 if overlap is None else whole_number("passage_overlap", overlap))
 
 
-def split(text: str, settings: PassageSettings) -> list[tuple[int, int]]:
+@cached_for_recent_texts
+def passage_spans(text: str, settings: PassageSettings) -> tuple[tuple[int, int], ...]:
     """The start and end of each passage of a text, in order; a short text is not split and has none.
 
     The passages cover the text. Each overlaps the next by at most ``overlap`` words, from the start of a sentence if
@@ -70,25 +72,25 @@ def split(text: str, settings: PassageSettings) -> list[tuple[int, int]]:
     # Most texts are short, and an upper bound of the number of their words is found faster than the words.
     is_spaced = text.isascii() or not _UNSPACED.search(text)
     if is_spaced and len(text.split()) + len(text) // MAX_WORD_CHARACTERS <= limit:
-        return []
+        return ()
     starts = [match.start() for match in _WORD.finditer(text)]
     number = len(starts)
     if number <= limit:
-        return []
+        return ()
     parts = max(2, round(number / (settings.words - settings.overlap)))
     shift = int(number / parts * MAX_SHIFT_SHARE)
     cuts = [_cut(text, starts, round(i * number / parts), shift) for i in range(1, parts)]
     begins = [_overlap_begin(text, starts, cut, settings.overlap) for cut in cuts]
-    return list(zip([0, *begins], [*(starts[cut] for cut in cuts), len(text)], strict=True))
+    return tuple(zip([0, *begins], [*(starts[cut] for cut in cuts), len(text)], strict=True))
 
 
 def _cut(text: str, starts: Sequence[int], target: int, shift: int) -> int:
-    """The word before which to cut: the nearest to the target among places of the best kind."""
+    """The number of the word to cut before: the boundary nearest to the target, of the best kind that is there."""
     begin, middle, end = (starts[min(target + by, len(starts) - 1)] for by in (-shift, 0, shift))
     for pattern in _CUTS:
-        places = [match.end() for match in pattern.finditer(text, begin, end) if match.end() > begin]
-        if places:
-            nearest = min(places, key=lambda place: abs(place - middle))
+        boundaries = [match.end() for match in pattern.finditer(text, begin, end) if match.end() > begin]
+        if boundaries:
+            nearest = min(boundaries, key=lambda boundary: abs(boundary - middle))
             return min(max(bisect_left(starts, nearest), target - shift), target + shift)
     return target
 
@@ -99,8 +101,8 @@ def _overlap_begin(text: str, starts: Sequence[int], cut: int, overlap: int) -> 
     if not overlap:
         return begin
     limit = starts[cut - 1]
-    places = (match.end() for match in _CUTS[1].finditer(text, max(begin - 4, 0), limit))
-    return next((place for place in places if begin <= place <= limit), begin)
+    boundaries = (match.end() for match in _CUTS[1].finditer(text, max(begin - 4, 0), limit))
+    return next((boundary for boundary in boundaries if begin <= boundary <= limit), begin)
 
 
 # Ids
@@ -111,7 +113,7 @@ def passage_id(document_id: str, number: int) -> str:
     return f"{document_id}{PASSAGE_SEPARATOR}{number}"
 
 
-def document_of(row_id: str) -> tuple[str, int]:
+def parse_passage_id(row_id: str) -> tuple[str, int]:
     """The id of the document that a passage belongs to, and the number of the passage."""
     document_id, _, number = row_id.rpartition(PASSAGE_SEPARATOR)
     return document_id, int(number)
@@ -119,14 +121,14 @@ def document_of(row_id: str) -> tuple[str, int]:
 
 def passage_ids(document_id: str, text: str, settings: PassageSettings) -> list[str]:
     """The ids of all passages of a document."""
-    return [passage_id(document_id, number) for number in range(1, len(split(text, settings)) + 1)]
+    return [passage_id(document_id, number) for number in range(1, len(passage_spans(text, settings)) + 1)]
 
 
 # Search
 
 
 class NearPassage(NamedTuple):
-    """A passage, its cosine with a query, and its neighbourhood means in each language."""
+    """A passage, its cosine with a query, and its hubness in each language."""
 
     document_id: str
     number: int
@@ -134,7 +136,7 @@ class NearPassage(NamedTuple):
     hubness: Array
 
 
-class PassageWithTerms(NamedTuple):
+class PassageByWords(NamedTuple):
     """A passage and its BM25 score."""
 
     document_id: str
@@ -157,14 +159,14 @@ def nearest_passages(
     """
     if snapshot.passages is None:
         return []
-    [rows] = snapshot.passages.nearest(vector[None], k, langs=langs, columns=("id", "hubness"), where=where)
-    found = zip(rows["id"].to_pylist(), rows["cosine"].to_pylist(), to_matrix(rows["hubness"]), strict=True)
-    return [NearPassage(*document_of(row_id), cosine, hubness) for row_id, cosine, hubness in found]
+    rows, cosines = snapshot.passages.nearest_candidates(vector, k, langs=langs, where=where)
+    found = zip(rows.ids, cosines.tolist(), rows.hubness, strict=True)
+    return [NearPassage(*parse_passage_id(row_id), cosine, hubness) for row_id, cosine, hubness in found]
 
 
 def search_passage_terms(
     snapshot: "Snapshot", words: Sequence[QueryWord], lang: str, k: int, *, where: Where | None = None
-) -> list[PassageWithTerms]:
+) -> list[PassageByWords]:
     """The k passages of a language with the largest BM25 of weighted words, best first; none without passages.
 
     The mean length is that of all passages of the language. ``where`` restricts the result as in ``nearest_passages``,
@@ -173,4 +175,4 @@ def search_passage_terms(
     if snapshot.passages is None:
         return []
     found = snapshot.passages.search_term_ids(words, lang, k, where=where)
-    return [PassageWithTerms(*document_of(row_id), bm25) for row_id, bm25 in found.items()]
+    return [PassageByWords(*parse_passage_id(row_id), bm25) for row_id, bm25 in found.items()]

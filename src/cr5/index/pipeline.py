@@ -12,13 +12,14 @@ import numpy as np
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, one_of
 from cr5.index import passages
+from cr5.index.candidates import Candidate, Candidates, best_first
 from cr5.index.filters import Where, field_value
 from cr5.index.grouping import group_versions
-from cr5.index.hybrid import Candidate, Found, HybridSearch, read_titles
-from cr5.index.query import Query
-from cr5.index.query_words import closeness, suggest
+from cr5.index.hybrid import FoundCandidates, HybridSearch, read_titles
+from cr5.index.query import Query, encode_query, index_language
+from cr5.index.query_words import best_form_boosts, suggest
 from cr5.index.results import DOCUMENT_COLUMNS, SearchHit, SearchResult, Version
-from cr5.index.search import encode_query, index_language, nearest
+from cr5.index.search import nearest
 from cr5.index.snapshot import Snapshot
 from cr5.index.terms import different_words
 from cr5.retrieval.top_k import Measure
@@ -26,7 +27,7 @@ from cr5.retrieval.top_k import Measure
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Grouping: TypeAlias = Literal["concept"]
 MAX_HITS = 1000  # on all pages together
-PREFERENCE = 0.03  # relevance by which a preferred language comes first among nearly equal hits
+PREFERENCE = 0.03  # added to the relevance of hits in the preferred language
 SURE_CONFIDENCE = 0.95  # of a guessed language
 MIN_SORTED_RELEVANCE = 0.3  # of hits that are sorted by a field instead of their relevance
 
@@ -72,12 +73,14 @@ def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: Se
     depth = MAX_HITS if options.sort else 2 * wanted  # what is sorted is the same for all pages
     stages = HybridSearch(snapshot, encoded, langs, depth, options.where, options.measure)
     found = stages.run(only_words=options.mode == "lexical")
-    ranked = _rank(snapshot, encoded, found.candidates, prefer, options)
+    count = wanted * (1 + len(langs)) if options.group else wanted  # as many as have versions in all languages
+    ranked = _rank(snapshot, encoded, found.candidates, count, prefer, options)
     preferred = [code for code in (prefer, encoded.lang) if code is not None]
     if options.group:
-        ranked = ranked[: wanted * (1 + len(langs))]  # at least as many as have versions in all languages
-        read_titles(snapshot, ranked)
-    groups = group_versions(ranked, preferred) if options.group else [[candidate] for candidate in ranked[:wanted]]
+        read_titles(snapshot, [candidate.id for candidate in ranked], found.titles)
+        for candidate in ranked:
+            candidate.concept, candidate.title = found.titles.get(candidate.id, ("", ""))
+    groups = group_versions(ranked, preferred) if options.group else [[candidate] for candidate in ranked]
     page = groups[options.offset : wanted]
     versions = _versions(snapshot, page, options.where) if options.group else {}
     hits = _read_hits(snapshot, encoded, found, page, versions)
@@ -85,7 +88,7 @@ def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: Se
     def is_known(word: str) -> bool:
         return any(snapshot.store.document_frequencies([word], other)[word] for other in snapshot.model.langs)
 
-    suggestion = suggest(encoded.text, found.words[encoded.lang], is_known)
+    suggestion = suggest(encoded.text, found.queries[encoded.lang], is_known)
     return SearchResult(encoded, hits, snapshot.background, suggestion)
 
 
@@ -104,7 +107,7 @@ def analyse_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Q
         found = snapshot.store.document_frequencies(words, other)
         present[other] = sum(found[word] > 0 for word in words) / max(len(words), 1)
     if not any(present.values()):
-        present = {other: closeness(snapshot.store, encoded.tokens, other) for other in present}
+        present = {other: best_form_boosts(snapshot.store, encoded.tokens, other) for other in present}
     best = max(present.values())
     if present[encoded.lang] == best:
         return encoded
@@ -121,19 +124,20 @@ def _search_dense(snapshot: Snapshot, query: Query, langs: Sequence[str], option
 
 
 def _rank(
-    snapshot: Snapshot, query: Query, candidates: Sequence[Candidate], prefer: str | None, options: SearchOptions
+    snapshot: Snapshot, query: Query, candidates: Candidates, count: int, prefer: str | None, options: SearchOptions
 ) -> list[Candidate]:
-    """The candidates that are relevant enough, in the order of relevance or of a field."""
-    least = max(options.min_score, MIN_SORTED_RELEVANCE if options.sort else 0.0)
-    keys = list[tuple[float, str, int]]()  # by which candidates are sorted, with their numbers
-    for number, candidate in enumerate(candidates):
-        relevance = candidate.relevance
-        if relevance > 0 and relevance >= least:
-            keys.append((-relevance - (PREFERENCE if candidate.lang == prefer else 0.0), candidate.id, number))
-    ranked = [candidates[number] for _, _, number in sorted(keys)]
+    """The first ``count`` candidates that are relevant enough, in the order of relevance or of a field."""
+    threshold, relevance = max(options.min_score, MIN_SORTED_RELEVANCE if options.sort else 0.0), candidates.relevance
+    is_kept = (relevance > 0) & (relevance >= threshold)
+    scores = np.where(is_kept, relevance, -np.inf)
+    if prefer is not None:
+        scores += PREFERENCE * np.array([lang == prefer for lang in candidates.langs], bool)
+    needs_all = bool(options.sort or query.phrases)
+    number = int(np.count_nonzero(is_kept))
+    ranked = candidates.documents(best_first(scores, candidates.ids, number if needs_all else min(count, number)))
     if query.phrases:
         ranked = _with_phrases(snapshot, query, ranked)
-    return _sort_by_field(snapshot, ranked, options.sort) if options.sort else ranked
+    return (_sort_by_field(snapshot, ranked, options.sort) if options.sort else ranked)[:count]
 
 
 def _with_phrases(snapshot: Snapshot, query: Query, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -167,13 +171,13 @@ def _sort_by_field(snapshot: Snapshot, candidates: Sequence[Candidate], sort: st
 def _read_hits(
     snapshot: Snapshot,
     query: Query,
-    found: Found,
+    found: FoundCandidates,
     groups: Sequence[Sequence[Candidate]],
     versions: Mapping[str, Sequence[Version]],
 ) -> list[SearchHit]:
     """The hits of one page, with their texts; documents deleted in the meantime are left out."""
-    unread = [group[0].id for group in groups if group[0].id not in found.rows]
-    row_of = found.rows | {row["id"]: row for row in snapshot.store.records(unread, DOCUMENT_COLUMNS)}
+    unread = [group[0].id for group in groups if group[0].id not in found.records]
+    row_of = found.records | {row["id"]: row for row in snapshot.store.records(unread, DOCUMENT_COLUMNS)}
     shown_documents = [(group[0], row_of[group[0].id]["text"]) for group in groups if group[0].id in row_of]
     passage_of = _best_passages(snapshot, query, found, shown_documents)
     hits = []
@@ -188,9 +192,9 @@ def _read_hits(
                     score=best.relevance,
                     cosine=float(shown.vector @ query.vector),
                     vector=shown.vector,
-                    parts={name: value for name, value in best.parts.items() if value},
+                    parts=best.parts,
                     passage=(begin, end),
-                    words=_matching_words(snapshot, found, shown.lang, f"{row['title']}\n{row['text'][begin:end]}"),
+                    words=_matching_words(snapshot, found, shown.lang, row["title"], row["text"][begin:end]),
                     versions=tuple(versions.get(shown.id, ())),
                 )
             )
@@ -221,12 +225,13 @@ def _versions(
 
 
 def _best_passages(
-    snapshot: Snapshot, query: Query, found: Found, shown: Sequence[tuple[Candidate, str]]
+    snapshot: Snapshot, query: Query, found: FoundCandidates, shown: Sequence[tuple[Candidate, str]]
 ) -> dict[str, tuple[int, int]]:
     """For each document, start and end of the passage that matches best: by its words, or else by its vector."""
-    best, undecided = dict[str, tuple[int, int]](), list[tuple[Candidate, list[tuple[int, int]]]]()
+    best, undecided = dict[str, tuple[int, int]](), list[tuple[Candidate, tuple[tuple[int, int], ...]]]()
+    settings = snapshot.passage_settings
     for candidate, text in shown:
-        spans = passages.split(text, snapshot.passage_settings) if snapshot.passage_settings else []
+        spans = passages.passage_spans(text, settings) if settings else ()
         number = _passage_with_words(snapshot, found, candidate, [text[begin:end] for begin, end in spans])
         best[candidate.id] = spans[number] if spans else (0, len(text))
         if spans and number < 0:
@@ -243,19 +248,19 @@ def _best_passages(
     return best
 
 
-def _passage_with_words(snapshot: Snapshot, found: Found, candidate: Candidate, texts: Sequence[str]) -> int:
+def _passage_with_words(snapshot: Snapshot, found: FoundCandidates, candidate: Candidate, texts: Sequence[str]) -> int:
     """The number, from 0, of the passage of a document whose words match best; -1 if none has any."""
     if 1 <= candidate.passage <= len(texts):
         return candidate.passage - 1
     if "words" not in candidate.parts or not texts:
         return -1
-    words, tokeniser = found.words[candidate.lang], snapshot.model.settings.tokeniser
-    shares = [words.share_in(different_words(tokeniser, text, candidate.lang)) for text in texts]
+    words, tokeniser = found.queries[candidate.lang], snapshot.model.settings.tokeniser
+    shares = [words.share_in(found_words) for found_words in different_words(tokeniser, texts, candidate.lang)]
     return int(np.argmax(shares)) if max(shares) > 0 else -1  # only the title or the concept has words of the query
 
 
-def _matching_words(snapshot: Snapshot, found: Found, lang: str, text: str) -> tuple[str, ...]:
-    """The words of a text that match words of the query, except words that weigh little beside the others."""
-    terms = found.words[lang].highlighted_terms if lang in found.words else set()
-    words = different_words(snapshot.model.settings.tokeniser, text, lang) if terms else ()
-    return tuple(word for word in words if word in terms)
+def _matching_words(snapshot: Snapshot, found: FoundCandidates, lang: str, *texts: str) -> tuple[str, ...]:
+    """The words of texts that match words of the query, except words that weigh little beside the others."""
+    terms = found.queries[lang].highlighted_terms if lang in found.queries else set()
+    parts = different_words(snapshot.model.settings.tokeniser, texts, lang) if terms else []
+    return tuple(dict.fromkeys(word for part in parts for word in sorted(terms & part.keys(), key=part.__getitem__)))

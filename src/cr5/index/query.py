@@ -1,11 +1,19 @@
 """A query: a text with its language, tokens, vector and coverage, computed once and used by every step of a search."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from cr5._typing import Array
+from cr5.corpus.language_names import no_such_language
+from cr5.corpus.languages import find_language, find_text_language
+from cr5.corpus.texts import one_or_several
+from cr5.errors import Cr5Error
+from cr5.index.snapshot import Snapshot
+from cr5.message_parts import quoted
 from cr5.model import Cr5
 from cr5.model.language_encoder import Coverage
+from cr5.model.trained_languages import warn_of_close_language
 
 _QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”|„([^“”]+)[“”]|«([^»]+)»')
 
@@ -40,13 +48,34 @@ class Query:
         return tuple(phrase for phrase in tokens if phrase) if 2 * quoted >= len(self.tokens) else ()
 
 
-def make_query(model: Cr5, query: str | Query, lang: str | None = None) -> Query:
+def index_language(snapshot: Snapshot, lang: str) -> str:
+    """The language of the index that a code in any spelling means or, with a warning, a close one; else an error."""
+    found = find_language(lang, snapshot.model.langs)
+    if found is None and (found := find_text_language(lang, snapshot.model.langs)) is not None:
+        warn_of_close_language(lang, found)
+    if found is None:
+        raise Cr5Error(no_such_language("the index", quoted(lang), snapshot.model.langs))
+    return found
+
+
+def index_languages(snapshot: Snapshot, langs: str | Collection[str] | None) -> list[str] | None:
+    """The languages of the index that codes mean, each once; None for all languages."""
+    if langs is None:
+        return None
+    return list(dict.fromkeys(index_language(snapshot, lang) for lang in one_or_several(langs)))
+
+
+def encode_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Query:
     """Tokenise and encode a text in ``lang``, or in the language that the model guesses if it is None.
 
     A query is returned as it is, unless another model has encoded it.
     """
+    model, language = snapshot.model, None if lang is None else index_language(snapshot, lang)
     if isinstance(query, Query):
-        return query if query.model is model else make_query(model, query.text, None if query.guessed else query.lang)
-    language, confidence = (lang, 1.0) if lang is not None else model.guess_language(query)
+        if query.model is model:
+            return query
+        language, query = None if query.guessed else query.lang, query.text
+    guessed = language is None
+    language, confidence = model.guess_language(query) if language is None else (language, 1.0)
     tokens, vector, coverage = model.encode_text(query, language)
-    return Query(query, language, confidence, lang is None, tokens, vector, coverage, model)
+    return Query(query, language, confidence, guessed, tokens, vector, coverage, model)

@@ -14,18 +14,19 @@ from itertools import pairwise
 from cr5.index.stores.base import Store
 from cr5.index.terms import QueryWord
 from cr5.retrieval.function_words import is_function_word
-from cr5.retrieval.word_forms import Form, find_forms
+from cr5.retrieval.word_forms import Form, find_forms, with_regular_forms
 
 FUNCTION_WORD_SHARE = 0.3  # of its inverse document frequency
-CERTAIN_SHARE = 0.5  # of a form, from which on it is taken to be what was meant
+KNOWN_WORD_FORMS = 0.6  # how much forms of a word count, of what they otherwise would, if the index has the word itself
+CERTAIN_BOOST = 0.5  # a form with at least this boost is taken to be what was meant
 FEW_WORDS = 3  # in a query of more words, it counts more how many a document has than how often
 MAX_WORDS_WITH_FORMS = 32  # of a query; looking up the forms of more words would take too long
 MIN_HIGHLIGHTED_SHARE = 0.25  # of the largest weight of any word, which a word needs to be highlighted
-MIN_SUGGESTED_SHARE = 0.3  # of a form that is offered instead of a word
+MIN_SUGGESTED_BOOST = 0.3  # of a form that is offered instead of a word
 
 
 @dataclass(frozen=True)
-class MatchedWords:
+class WeightedQuery:
     """The words of a query and what matches them in one language; ``total`` is the sum of their weights.
 
     ``forms`` are those of each word. A score divided by ``total`` is the share of the query that a document matches.
@@ -37,28 +38,18 @@ class MatchedWords:
     forms: dict[str, list[Form]]
 
     @cached_property
-    def terms(self) -> dict[str, float]:
-        """All terms that match a word, and how much an occurrence of each counts."""
-        return _largest_shares(self.words)
-
-    @property
-    def effective_number(self) -> float:
-        """The number of words of equal weight that would be as many as these."""
-        return effective_number(word.weight for word in self.words)
-
-    @cached_property
     def for_bm25(self) -> list[QueryWord]:
         """The words as BM25 gets them: uncertain words weigh less, and words of a long query saturate earlier.
 
-        A word that the index does not have weighs less if none of its forms has ``CERTAIN_SHARE``. The shares of all
+        A word that the index does not have weighs less if none of its forms has ``CERTAIN_BOOST``. The boosts of all
         terms are scaled by c = n / ``FEW_WORDS`` in a query of n > ``FEW_WORDS`` effective words: because
         tf c / (tf c + saturation) = tf / (tf + saturation / c), a document with all of them once is then preferred to
         one that repeats some.
         """
-        scale = max(1.0, self.effective_number / FEW_WORDS)
-        certainties = [min(1.0, found[0].share / CERTAIN_SHARE) ** 2 if found else 1.0 for found in self.forms.values()]
+        scale = max(1.0, effective_number(word.weight for word in self.words) / FEW_WORDS)
+        certainties = [min(1.0, found[0].boost / CERTAIN_BOOST) ** 2 if found else 1.0 for found in self.forms.values()]
         return [
-            QueryWord(word.weight * certainty, {term: scale * share for term, share in word.terms.items()})
+            QueryWord(word.weight * certainty, {term: scale * boost for term, boost in word.terms.items()})
             for word, certainty in zip(self.words, certainties or [1.0] * len(self.words), strict=True)
         ]
 
@@ -71,75 +62,74 @@ class MatchedWords:
         named = zip(self.words, self.forms, strict=False)
         content = [word for word, name in named if not is_function_word(name, self.lang)]
         return [
-            QueryWord(word.weight, {term: min(1.0, share / CERTAIN_SHARE) for term, share in word.terms.items()})
+            QueryWord(word.weight, {term: min(1.0, boost / CERTAIN_BOOST) for term, boost in word.terms.items()})
             for word in content or self.words
         ]
 
     @cached_property
     def highlighted_terms(self) -> set[str]:
         """The terms that match a word which weighs enough beside the others to be worth highlighting."""
-        least = MIN_HIGHLIGHTED_SHARE * max((word.weight for word in self.words), default=0.0)
-        return {term for word in self.words if word.weight >= least for term in word.terms}
+        threshold = MIN_HIGHLIGHTED_SHARE * max((word.weight for word in self.words), default=0.0)
+        return {term for word in self.words if word.weight >= threshold for term in word.terms}
 
     def share_in(self, words: Collection[str]) -> float:
         """The share of the query that some words match, however often they occur, from 0 to 1."""
         return _share_in(self.words, set(words))
 
-    def title_match(self, title: Sequence[str], idf: dict[str, float]) -> float:
-        """How well a title, as a list of words, and the query match, from 0 to 1.
+    def title_match(self, title: Collection[str], idf: dict[str, float]) -> float:
+        """How well a title, as words in order, and the query match, from 0 to 1.
 
         This is the share of the query that the title has, times the share of the title that the query has, times the
         mean of 1 and the share of successive words in the title that have the order of the query.
         """
-        present, shares = set(title), self._title_shares
-        mass = sum(idf[word] for word in present) if not present.isdisjoint(shares) else 0.0
+        present, boosts = set(title), self.title_boosts
+        mass = sum(idf[word] for word in present) if not present.isdisjoint(boosts) else 0.0
         if not mass:
             return 0.0
-        of_title = sum(idf[word] * shares.get(word, 0.0) for word in present) / mass
+        of_title = sum(idf[word] * boosts.get(word, 0.0) for word in present) / mass
         places = [[i for i, word in enumerate(title) if word in known.terms] for known in self.for_titles]
         neighbours = list(pairwise(filter(None, places)))
         in_order = sum(min(a) < max(b) for a, b in neighbours) / len(neighbours) if neighbours else 1.0
         return _share_in(self.for_titles, present) * of_title * (1 + in_order) / 2
 
     @cached_property
-    def _title_shares(self) -> dict[str, float]:
-        return _largest_shares(self.for_titles)
+    def title_boosts(self) -> dict[str, float]:
+        """All terms that match a word in a title, and how much each counts."""
+        found: dict[str, float] = {}
+        for word in self.for_titles:
+            for term, boost in word.terms.items():
+                found[term] = max(found.get(term, 0.0), boost)
+        return found
 
 
 def effective_number(weights: Iterable[float]) -> float:
-    """The number of equal weights that would be as many as these: (sum of w)^2 / sum of w^2."""
+    """The effective number of words with these weights w: (sum of w)^2 / sum of w^2."""
     values = list(weights)
     squares = sum(weight**2 for weight in values)
     return sum(values) ** 2 / squares if squares else 0.0
 
 
-def _largest_shares(words: Iterable[QueryWord]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for word in words:
-        for term, share in word.terms.items():
-            found[term] = max(found.get(term, 0.0), share)
-    return found
-
-
 def _share_in(words: Sequence[QueryWord], present: set[str]) -> float:
     """The share of some words, by weight, that others match."""
-    shares = [max((s for term, s in word.terms.items() if term in present), default=0.0) for word in words]
+    boosts = [max((b for term, b in word.terms.items() if term in present), default=0.0) for word in words]
     total = sum(word.weight for word in words)
-    return sum(word.weight * share for word, share in zip(words, shares, strict=True)) / total if total else 0.0
+    return sum(word.weight * boost for word, boost in zip(words, boosts, strict=True)) / total if total else 0.0
 
 
-def match_forms(store: Store, tokens: Sequence[str], lang: str) -> MatchedWords:
+def match_forms(store: Store, tokens: Sequence[str], lang: str) -> WeightedQuery:
     """The words of a query in its own language, with their forms.
 
-    If the index has a word itself, its other forms count less the more effective words the query has: a long query is
-    specific enough without them, and one of more than ``MAX_WORDS_WITH_FORMS`` words uses none. A form that is more
+    If the index has a word itself, documents with it come before those with its other forms, which count
+    ``KNOWN_WORD_FORMS`` of their boost, and less the more effective words the query has: a long query is specific
+    enough without them, and one of more than ``MAX_WORDS_WITH_FORMS`` words uses none. A form that is more
     common than the word counts less, in proportion to its inverse document frequency: "the" hardly stands for "there".
     In a language where most words have accents, a query without any matches words with them fully.
     """
     words = list(dict.fromkeys(tokens))
-    dictionaries = store.dictionaries(lang) if len(words) <= MAX_WORDS_WITH_FORMS else []
+    dictionaries = store.term_dictionaries(lang) if len(words) <= MAX_WORDS_WITH_FORMS else []
     is_unaccented = all(map(str.isascii, words)) and any(part.is_accented for part in dictionaries)
-    forms = {word: find_forms(dictionaries, word, is_unaccented=is_unaccented) for word in words}
+    found_forms = {word: find_forms(dictionaries, word, is_unaccented=is_unaccented) for word in words}
+    forms = {word: with_regular_forms(dictionaries, word, found) for word, found in found_forms.items()}
     terms = {form.word for found in forms.values() for form in found} | set(words)
     idf = store.inverse_document_frequencies(terms, lang)
     is_present = {word: any(form.kind == "same" for form in found) for word, found in forms.items()}
@@ -147,41 +137,41 @@ def match_forms(store: Store, tokens: Sequence[str], lang: str) -> MatchedWords:
     for word, found in forms.items():
         # A word that the index does not have gets the weight of the form that counts most.
         is_known = is_present[word] or not found
-        weights[word] = idf[word if is_known else max(found, key=lambda form: form.share * idf[form.word]).word]
+        weights[word] = idf[word if is_known else max(found, key=lambda form: form.boost * idf[form.word]).word]
     shares = {word: FUNCTION_WORD_SHARE if is_function_word(word, lang) else 1.0 for word in words}
     query_weights = [weights[word] * shares[word] for word in words]
-    reduction = 1 / max(effective_number(query_weights), 1.0)
+    reduction = KNOWN_WORD_FORMS / max(effective_number(query_weights), 1.0)
     full = {"same", "accents"} if is_unaccented else {"same"}
     query_words = []
     for (word, found), weight in zip(forms.items(), query_weights, strict=True):
         reduced = reduction if is_present[word] else 1.0
         matched = {
-            form.word: form.share * (1.0 if form.kind in full else reduced * min(1.0, idf[form.word] / weights[word]))
+            form.word: form.boost * (1.0 if form.kind in full else reduced * min(1.0, idf[form.word] / weights[word]))
             for form in found
         }
         query_words.append(QueryWord(weight, {word: 1.0} | matched))  # dictionaries leave out very long words
-    return MatchedWords(lang, query_words, sum(query_weights), forms)
+    return WeightedQuery(lang, query_words, sum(query_weights), forms)
 
 
-def match_literally(store: Store, own: MatchedWords, tokens: Sequence[str], lang: str) -> MatchedWords:
+def match_literally(store: Store, in_query_language: WeightedQuery, tokens: Sequence[str], lang: str) -> WeightedQuery:
     """The words of a query in another language, where only the same word matches.
 
     A word weighs no more than in the language of the query: a common word there may happen to be rare here.
     """
     words = list(dict.fromkeys(tokens))
     idf = store.inverse_document_frequencies(words, lang)
-    weights = [min(idf[word], known.weight) for word, known in zip(words, own.words, strict=True)]
+    weights = [min(idf[word], known.weight) for word, known in zip(words, in_query_language.words, strict=True)]
     matched = [QueryWord(weight, {word: 1.0}) for word, weight in zip(words, weights, strict=True)]
-    return MatchedWords(lang, matched, own.total, {})
+    return WeightedQuery(lang, matched, in_query_language.total, {})
 
 
-def closeness(store: Store, tokens: Sequence[str], lang: str) -> float:
-    """How well the words of a language match those of a query that it does not have: the sum of the best shares."""
-    parts = store.dictionaries(lang) if len(tokens) <= MAX_WORDS_WITH_FORMS else []
-    return sum(max((form.share for form in find_forms(parts, word)), default=0.0) for word in tokens)
+def best_form_boosts(store: Store, tokens: Sequence[str], lang: str) -> float:
+    """How well a language's words match those of a query: the sum over these of the boost of the best form."""
+    parts = store.term_dictionaries(lang) if len(tokens) <= MAX_WORDS_WITH_FORMS else []
+    return sum(max((form.boost for form in find_forms(parts, word)), default=0.0) for word in tokens)
 
 
-def suggest(text: str, matched: MatchedWords, is_known: Callable[[str], bool]) -> str | None:
+def suggest(text: str, matched: WeightedQuery, is_known: Callable[[str], bool]) -> str | None:
     """The text of a query with words that the index does not have corrected; None if nothing is corrected.
 
     ``is_known`` tells whether another language of the index has a word.
@@ -189,6 +179,6 @@ def suggest(text: str, matched: MatchedWords, is_known: Callable[[str], bool]) -
     corrected = text
     for word, forms in matched.forms.items():
         is_unknown = forms and all(form.kind in ("form", "typo") for form in forms)
-        if is_unknown and forms[0].share >= MIN_SUGGESTED_SHARE and not is_known(word):
+        if is_unknown and forms[0].boost >= MIN_SUGGESTED_BOOST and not is_known(word):
             corrected = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", forms[0].word, corrected, flags=re.IGNORECASE)
     return corrected if corrected != text else None

@@ -45,10 +45,10 @@ class SearchHit(IndexedDocument):
     """A document that a search returned, with its vector (rank).
 
     ``score`` is the relevance from 0 to 1 in the modes "hybrid" and "lexical", to which the ``parts`` add up, and the
-    cosine or CSLS in the mode "dense", which leaves ``parts`` and what follows empty. ``passage`` delimits the part of
-    the text that matched best, in characters, and ``words`` are the document's words that match those of the query,
-    lower-case. ``versions`` are other documents of the concept, if hits are grouped; score and parts are those of the
-    best one.
+    cosine or CSLS in the mode "dense", where ``parts``, ``passage``, ``words`` and ``versions`` are empty. ``passage``
+    delimits the part of the text that matched best, in characters, and ``words`` are the document's words that match
+    those of the query, lower-case. ``versions`` are other documents of the concept, if hits are grouped; score and
+    parts are those of the best one.
     """
 
     score: float
@@ -58,6 +58,14 @@ class SearchHit(IndexedDocument):
     passage: tuple[int, int] = (0, 0)
     words: tuple[str, ...] = ()
     versions: tuple[Version, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the vector, for JSON."""
+        versions = [version._asdict() for version in self.versions]
+        return {name: getattr(self, name) for name in _JSON_NAMES} | {"versions": versions}
+
+
+_JSON_NAMES = tuple(column.name for column in dataclasses.fields(SearchHit) if column.name != "vector")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,37 +8,19 @@ from typing import get_args
 import numpy as np
 
 from cr5._typing import Array
-from cr5.corpus.language_names import no_such_language
-from cr5.corpus.languages import find_language, find_text_language
-from cr5.corpus.texts import one_or_several
-from cr5.errors import Cr5Error, one_of, quoted
+from cr5.errors import Cr5Error, one_of
+from cr5.hashing import hash_texts
 from cr5.index.filters import Where
-from cr5.index.hashing import hash_texts
-from cr5.index.query import Query, make_query
+from cr5.index.query import Query, index_language, index_languages
 from cr5.index.results import DOCUMENT_COLUMNS, RecallEstimate, SearchHit, SearchResult, WordHit
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.rows import to_matrix
 from cr5.index.terms import QueryWord
-from cr5.model.trained_languages import warn_of_borrowing
+from cr5.message_parts import quoted
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
 
 RERANK_FACTOR, MIN_RERANK_DEPTH = 8, 100  # CSLS reranks max(RERANK_FACTOR * k, MIN_RERANK_DEPTH) candidates by cosine
-
-
-def index_language(snapshot: Snapshot, lang: str) -> str:
-    """The language of the index that a code in any spelling means or, with a warning, a close one; else an error."""
-    found = find_language(lang, snapshot.model.langs)
-    if found is None and (found := find_text_language(lang, snapshot.model.langs)) is not None:
-        warn_of_borrowing(lang, found)
-    if found is None:
-        raise Cr5Error(no_such_language("the index", quoted(lang), snapshot.model.langs))
-    return found
-
-
-def encode_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Query:
-    """A text in ``lang``, guessed if None, as a query; a query that another model encoded is encoded again."""
-    return make_query(snapshot.model, query, None if lang is None else index_language(snapshot, lang))
 
 
 def search_words(snapshot: Snapshot, text: str, lang: str | None, k: int) -> list[WordHit]:
@@ -84,12 +66,7 @@ def nearest(
     """
     one_of("measure", measure, get_args(Measure))
     vectors = _query_matrix(snapshot, vectors)
-    lang = index_language(snapshot, lang)
-    langs = (
-        None
-        if langs is None
-        else list(dict.fromkeys(index_language(snapshot, other) for other in one_or_several(langs)))
-    )
+    lang, langs = index_language(snapshot, lang), index_languages(snapshot, langs)
     if hubness is None:
         hubness = snapshot.background.hubness(vectors)
     column = {name: j for j, name in enumerate(snapshot.model.langs)}

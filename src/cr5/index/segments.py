@@ -131,26 +131,26 @@ class SegmentedIndex(ABC, Generic[S]):
         return list(manifest[cls.segments_key])
 
     @classmethod
-    def merge_beside(
-        cls, folder: Path, beside: Path, activating: Callable[[], AbstractContextManager[None]], max_size: int
+    def merge_concurrently(
+        cls, folder: Path, staging_folder: Path, activating: Callable[[], AbstractContextManager[None]], max_size: int
     ) -> None:
         """Merge neighbouring segments of similar size, which ``add`` may have left because they are large.
 
         Others may write meanwhile, except within ``activating()``. The merged segment is written to the folder
-        ``beside``, on the same disk, and moved from there.
+        ``staging_folder``, on the same disk, and moved from there.
         """
         while pair := cls._similar_neighbours(folder, max_size):
-            beside.mkdir(exist_ok=True)
-            merged = cls.write_new(cls.merge(list(pair.values())), beside)
+            staging_folder.mkdir(exist_ok=True)
+            merged = cls.write_new(cls.merge(list(pair.values())), staging_folder)
             with activating():
                 manifest = read_json(folder / cls.manifest_name)
                 names = manifest[cls.segments_key]
                 if set(pair) <= set(names):  # otherwise another writer has rewritten them
-                    (beside / merged).replace(folder / merged)
+                    (staging_folder / merged).replace(folder / merged)
                     first = names.index(next(iter(pair)))
                     names[first : first + 2] = [merged]
                     cls.publish(folder, manifest)
-            discard(beside)
+            discard(staging_folder)
 
     @classmethod
     def _similar_neighbours(cls, folder: Path, max_size: int) -> dict[str, S] | None:
@@ -166,14 +166,16 @@ def _should_merge(first: Segment, second: Segment, max_size: int) -> bool:
     return first.size < 2 * second.size and first.size + second.size <= max_size
 
 
-class NewestFiles(Generic[Opened]):
+class ReopenedFolder(Generic[Opened]):
     """What was opened from the folder of a manifest, opened again whenever the manifest has been replaced.
 
     ``open_folder`` gets the folder and what was opened before: files that are still in use need not be opened again.
     """
 
-    def __init__(self, manifest: Path, open_folder: Callable[[Path, Opened | None], Opened], if_damaged: str) -> None:
-        self.manifest, self._open, self._if_damaged = manifest, open_folder, if_damaged
+    def __init__(
+        self, manifest: Path, open_folder: Callable[[Path, Opened | None], Opened], damage_message: str
+    ) -> None:
+        self.manifest, self._open, self._damage_message = manifest, open_folder, damage_message
         self._opened: tuple[Stamp, Opened | None] = (None, None)
 
     def get(self) -> Opened | None:
@@ -189,10 +191,10 @@ class NewestFiles(Generic[Opened]):
                 raise
             except (FileNotFoundError, EOFError, ValueError, KeyError, TypeError):
                 if stamp == file_stamp(self.manifest):  # otherwise it has just been replaced
-                    raise Cr5Error(f"{self.manifest.parent}: {self._if_damaged}") from None
+                    raise Cr5Error(f"{self.manifest.parent}: {self._damage_message}") from None
 
 
-def look_up(exists: Mask, slots: Ints) -> Mask:
+def slots_exist(exists: Mask, slots: Ints) -> Mask:
     """Whether each of the slots exists; those beyond ``exists`` do not."""
     live = np.zeros(len(slots), bool)
     known = slots < len(exists)

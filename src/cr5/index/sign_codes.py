@@ -1,4 +1,4 @@
-"""Sign codes: one bit for each of several hundred projections of a vector, from which inner products are estimated.
+"""Sign codes, as in RaBitQ: one bit for each of several hundred projections of a vector, to estimate inner products.
 
 P has orthonormal columns (bits x rank), so that lengths and inner products stay. Of a vector x near a centroid c, the
 signs s = sign(P (x - c)), +1 or -1, and one factor are kept. With them, for a query q,
@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Mask
+from cr5.hashing import GOLDEN_RATIO, mix_bits
 from cr5.index.stores.rows import Floats
 
 MIN_BITS, WORD_BITS = 256, 64
@@ -47,9 +48,7 @@ def projections(rank: int) -> Floats:
     bits = -(-max(rank, MIN_BITS) // WORD_BITS) * WORD_BITS
     half = np.arange(bits) + 0.5
     transform = np.sqrt(2 / bits) * np.cos(np.pi / bits * half[:, None] * half)
-    numbers = np.arange(1, 2 * bits + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # hashed as by SplitMix64
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
-        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+    numbers = mix_bits(np.arange(1, 2 * bits + 1, dtype=np.uint64) * np.uint64(GOLDEN_RATIO))
     signs = 1.0 - 2.0 * (numbers & np.uint64(1))
     return np.asarray((transform * signs[:bits]) @ (transform * signs[bits:])[:, :rank], np.float32)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from cr5.corpus.texts import one_path
 from cr5.errors import Cr5Error, IndexBusyError
 from cr5.index.background import Background
 from cr5.index.passages import PassageSettings
@@ -29,6 +30,7 @@ from cr5.storage.atomic import Stamp, discard, file_stamp
 from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
 from cr5.storage.model_files import open_model
+from cr5.storage.output_paths import check_folder_writable
 
 FORMAT = 1
 INDEX_FILE = "index.json"
@@ -63,7 +65,7 @@ class Snapshot(NamedTuple):
         return PassageSettings(kept["words"], kept["overlap"]) if kept else None
 
     def pinned(self) -> "Snapshot":
-        """This snapshot for one search: its stores are asked once for newer rows, and not with every read."""
+        """A copy for one search, whose stores stay at the version that is newest now."""
         passages = None if self.passages is None else self.passages.pinned()
         return self._replace(store=self.store.pinned(), passages=passages)
 
@@ -96,12 +98,12 @@ def create_snapshot(
     record |= store_type.new_record(address) | {"passages": _passages_record(passages, complete=True)}
     write_json(folder / STARTED_FILE, record)
     with ExitStack() as opened:
-        store = store_type.create(_location(folder, record, address), rank=rank, languages=len(langs))
+        store = store_type.create(_location(folder, record, address), rank=rank, language_count=len(langs))
         opened.callback(store.close)
         passage_store = None
         if passages is not None:
             passage_location = _location(folder, record, address, PASSAGES_FOLDER)
-            passage_store = store_type.create(passage_location, rank=rank, languages=len(langs))
+            passage_store = store_type.create(passage_location, rank=rank, language_count=len(langs))
             opened.callback(passage_store.close)
         _copy_model(model, folder / "model")
         write_json(folder / COMPLETE_FILE, record)
@@ -117,11 +119,11 @@ def add_passage_store(active: Snapshot, address: str | None) -> dict[str, Any]:
     store_type.drop(location)  # what is left of an interrupted call
     if location.folder.exists():
         discard(location.folder)
-    store_type.create(location, rank=active.model.rank, languages=len(active.model.langs)).close()
+    store_type.create(location, rank=active.model.rank, language_count=len(active.model.langs)).close()
     return active.record | {"passages": _passages_record(PassageSettings(), complete=False)}
 
 
-def with_all_passages(active: Snapshot) -> Snapshot:
+def mark_passages_complete(active: Snapshot) -> Snapshot:
     """The same snapshot with a record that says that all documents have their passages."""
     if active.passage_settings is None:
         return active
@@ -144,13 +146,13 @@ def create_first(index_folder: Path, model: Path, address: str | None, passages:
 
 
 @contextmanager
-def saved_model(model: Cr5 | Path | str, beside: Path) -> Iterator[Path]:
-    """The folder of a model; one in memory is saved in the folder ``beside`` for the duration of the context."""
+def saved_model(model: Cr5 | Path | str, parent: Path) -> Iterator[Path]:
+    """The folder of a model; one in memory is saved in a new folder in ``parent`` for the duration of the context."""
     if not isinstance(model, Cr5):
-        yield Path(model)
+        yield one_path(model, "model")
         return
-    beside.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=beside, prefix=".model-") as folder:
+    parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=parent, prefix=".model-") as folder:
         model.save(Path(folder) / "model")
         yield Path(folder) / "model"
 
@@ -186,15 +188,17 @@ def open_active(index_folder: Path, address: str | None, previous: Snapshot | No
                 raise
 
 
-def require_free_folder(index_folder: Path) -> None:
-    """Check that a folder is empty, except for what an interrupted run left."""
+def make_empty_folder(index_folder: Path) -> None:
+    """Make a folder unless it exists; check that it is empty, except for what an interrupted run left."""
+    check_folder_writable(index_folder)
+    index_folder.mkdir(parents=True, exist_ok=True)
     for path in index_folder.iterdir():
         if path.name != LOCK_FILE and not path.name.startswith((FOLDER_PREFIX, f".{INDEX_FILE}.")):
             raise Cr5Error(f"{index_folder}: the folder is not empty ({path.name}); use a new folder for the index")
 
 
 def read_unfinished(index_folder: Path, number: int) -> dict[str, Any] | None:
-    """The record of a snapshot that was begun and never became active, if there is one."""
+    """The record of a snapshot whose store and model exist, but which never became active; None without any."""
     path = index_folder / f"{FOLDER_PREFIX}{number}" / COMPLETE_FILE
     return read_json(path) if path.exists() else None
 
@@ -220,7 +224,7 @@ def read_index_file(index_folder: Path) -> dict[str, Any]:
     try:
         record = read_json(index_folder / INDEX_FILE)
         number = record["format"]
-        if number == FORMAT and not {"generation", "model", "background", "rank", "store", "table"} <= record.keys():
+        if number == FORMAT and not {*IDENTITY, "background"} <= record.keys():
             raise KeyError
     except FileNotFoundError:
         raise Cr5Error(
@@ -273,7 +277,7 @@ def activate(index_folder: Path, record: Mapping[str, Any]) -> None:
     write_json(index_folder / INDEX_FILE, record)
 
 
-def outdated(active: Snapshot, stats: Mapping[str, Any]) -> str | None:
+def describe_missing(active: Snapshot, stats: Mapping[str, Any]) -> str | None:
     """What an index lacks that an earlier version wrote, and what to do."""
     missing, kept = stats["rows"] - stats["full_text"], active.record.get("passages", {"complete": False})
     lacks = [f"{missing:,} documents cannot be found by their words"] if missing else []

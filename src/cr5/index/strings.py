@@ -1,4 +1,4 @@
-"""Columns of strings, of which a search reads a few: without an Arrow call for each column, which would take longer."""
+"""Columns of strings from which a search reads a few rows, without an Arrow call for each column: that takes longer."""
 
 from collections.abc import Sequence
 
@@ -12,18 +12,30 @@ SIZE_BYTES = 4  # the length of a compressed text precedes it
 
 
 class Strings:
-    """A column of strings or bytes of one Arrow array, which may be in a mapped file."""
+    """A column of strings or bytes of one Arrow array, which may be in a mapped file.
 
-    def __init__(self, column: pa.Array) -> None:
+    With ``keeps``, strings that have been read are kept in memory: for columns that many searches read.
+    """
+
+    def __init__(self, column: pa.Array, *, keeps: bool = False) -> None:
         _, offsets, content = column.buffers()
         is_large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
         numbers = np.frombuffer(offsets, np.int64 if is_large else np.int32) if offsets else np.zeros(1, np.int32)
         self._offsets = numbers[column.offset : column.offset + len(column) + 1]
         self._content = memoryview(content) if content else memoryview(b"")
+        self._kept: list[str | None] | None = [None] * len(column) if keeps else None
 
     def take(self, rows: Ints) -> list[str]:
         """The strings of some rows."""
-        return [str(part, "utf-8") for part in self._parts(rows)]
+        kept = self._kept
+        if kept is None:
+            return [str(part, "utf-8") for part in self._parts(rows)]
+        found = [kept[row] for row in rows.tolist()]
+        if None in found:
+            found = [str(part, "utf-8") for part in self._parts(rows)]
+            for row, string in zip(rows.tolist(), found, strict=True):
+                kept[row] = string
+        return found
 
     def take_texts(self, rows: Ints) -> list[str]:
         """The texts of some rows of a column that ``compressed`` made."""

@@ -4,7 +4,8 @@ A term is a word of one language: the same word in another language is another t
 the same key with a probability of three in a million.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -14,15 +15,19 @@ from numpy.typing import NDArray
 
 from cr5._typing import Array, Ints, Sparse
 from cr5.corpus.texts import positions
+from cr5.errors import Cr5Error
 from cr5.features.counts import count_words
 from cr5.features.tokeniser import Tokeniser
-from cr5.index.hashing import digest, hash_texts
+from cr5.hashing import digest, hash_texts
+from cr5.message_parts import quoted
 
 TITLE_WEIGHT = 3  # a title counts as if it occurred this many times in the text
-OPENING_WEIGHT = 2  # of the opening of a text, which tends to name its subject, besides its count in the text
+OPENING_WEIGHT = 2  # how often the opening of a text, which tends to name its subject, is counted in addition
 OPENING_WORDS = 20
 OPENING_CHARACTERS = 80  # of a text without spaces
-SHORT_CHARACTERS, LONG_CHARACTERS = 100, 4000  # of texts whose words are remembered
+OPENING_SCAN_CHARACTERS = 4 * OPENING_WORDS * 10  # in which the words of an opening are looked for
+SHORT_CHARACTERS, LONG_CHARACTERS = 100, 4000  # up to which a text is short, and long; longer ones are not remembered
+RECENT_SHORT, RECENT_LONG, RECENT_LANGUAGES = 2**13, 2**10, 64  # texts of each language whose words are remembered
 
 
 @dataclass(frozen=True)
@@ -59,20 +64,26 @@ class QueryKeys(NamedTuple):
     weights: Array
     groups: Ints
     keys: NDArray[np.uint64]
-    shares: Array
+    boosts: Array
 
     @classmethod
     def make(cls, words: Sequence[QueryWord], lang: str) -> "QueryKeys":
         """The arrays of words in one language; words and terms of weight 0 are left out."""
-        weights, groups, terms = list[float](), [0], list[tuple[str, float]]()
+        weights, groups, terms, boosts = list[float](), [0], list[str](), list[float]()
         for word in words:
-            own = [pair for pair in word.terms.items() if pair[1] > 0] if word.weight > 0 else []
-            if own:
-                terms += own
+            for term, boost in word.terms.items():
+                for value in (word.weight, boost):
+                    if not 0 <= value < math.inf:
+                        raise Cr5Error(f"the weight of the term {quoted(term)} is {value}; use a number from 0 on")
+                if boost and word.weight:
+                    terms.append(term)
+                    boosts.append(boost)
+            if len(terms) > groups[-1]:
                 weights.append(word.weight)
                 groups.append(len(terms))
-        keys, shares = term_keys((term for term, _ in terms), lang), [share for _, share in terms]
-        return cls(np.array(weights, np.float32), np.array(groups), keys, np.array(shares, np.float32))
+        return cls(
+            np.array(weights, np.float32), np.array(groups), term_keys(terms, lang), np.array(boosts, np.float32)
+        )
 
 
 def term_keys(terms: Iterable[str], lang: str) -> NDArray[np.uint64]:
@@ -85,18 +96,23 @@ def _key(term: str, lang: str) -> int:
     return int.from_bytes(digest(_qualified(term, lang), 8), "little")
 
 
-def different_words(tokeniser: Tokeniser, text: str, lang: str) -> tuple[str, ...]:
-    """The words of a title or text, each once, in order; those of recent ones that are not very long are remembered."""
-    if len(text) <= SHORT_CHARACTERS:
-        return _words_of_short(tokeniser, text, lang)
-    return (_words_of_long if len(text) <= LONG_CHARACTERS else _different_words)(tokeniser, text, lang)
+def different_words(tokeniser: Tokeniser, texts: Iterable[str], lang: str) -> list[Mapping[str, int]]:
+    """The words of titles or texts, each once, in order and numbered; those of recent ones, not very long, are kept."""
+    of_short, of_long, of_any = _word_finders(tokeniser, lang)
+    return [
+        (of_short if len(text) <= SHORT_CHARACTERS else of_long if len(text) <= LONG_CHARACTERS else of_any)(text)
+        for text in texts
+    ]
 
 
-def _different_words(tokeniser: Tokeniser, text: str, lang: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(tokeniser.words(text, lang)))
+@lru_cache(RECENT_LANGUAGES)
+def _word_finders(tokeniser: Tokeniser, lang: str) -> tuple[Callable[[str], Mapping[str, int]], ...]:
+    """Functions for short, long and any texts; the first two remember some."""
 
+    def find(text: str) -> Mapping[str, int]:
+        return {word: number for number, word in enumerate(dict.fromkeys(tokeniser.words(text, lang)))}
 
-_words_of_short, _words_of_long = lru_cache(2**14)(_different_words), lru_cache(2**11)(_different_words)
+    return lru_cache(RECENT_SHORT)(find), lru_cache(RECENT_LONG)(find), find
 
 
 def count_terms(
@@ -127,7 +143,7 @@ def count_terms(
 
 def opening(text: str) -> str:
     """The first words of a text, or the first characters if it has no spaces."""
-    start = text[: 4 * OPENING_WORDS * 10].split(maxsplit=OPENING_WORDS)[:OPENING_WORDS]
+    start = text[:OPENING_SCAN_CHARACTERS].split(maxsplit=OPENING_WORDS)[:OPENING_WORDS]
     return " ".join(start) if len(start) > OPENING_WORDS // 4 else text[:OPENING_CHARACTERS]
 
 

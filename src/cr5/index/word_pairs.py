@@ -4,16 +4,15 @@
 Vietnamese word, whose tokens are syllables.
 """
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from cr5.index.query_words import MatchedWords
+from cr5.index.query_words import WeightedQuery
+from cr5.index.recent import cached_for_recent_texts
 
 MAX_TOKENS = 32  # of a query; a longer one is specific enough without pairs
-_SPACES = re.compile(r"\s+")
 
 
 class WordPair(NamedTuple):
@@ -23,11 +22,11 @@ class WordPair(NamedTuple):
     weight: float
 
 
-def word_pairs(text: str, tokens: Sequence[str], words: MatchedWords) -> list[WordPair]:
+def word_pairs(text: str, tokens: Sequence[str], weighted: WeightedQuery) -> list[WordPair]:
     """The pairs of neighbouring tokens of a query, each once, as they are written there and with a space between."""
     if not 2 <= len(tokens) <= MAX_TOKENS:
         return []
-    weight = dict(zip(dict.fromkeys(tokens), (word.weight for word in words.words), strict=True))
+    weight = dict(zip(dict.fromkeys(tokens), (word.weight for word in weighted.words), strict=True))
     line, position, pairs = normalise(text), 0, dict[frozenset[str], WordPair]()
     for first, second in pairwise(tokens):
         begin = line.find(first, position)
@@ -39,15 +38,16 @@ def word_pairs(text: str, tokens: Sequence[str], words: MatchedWords) -> list[Wo
     return [pair for pair in pairs.values() if pair.weight > 0]
 
 
-def share_of_pairs(pairs: Sequence[WordPair], text: str) -> float:
-    """The share of the pairs, by weight, that a text has, from 0 to 1; a word may go on after a pair."""
-    line = normalise(text)
+def share_of_pairs(pairs: Sequence[WordPair], *texts: str) -> float:
+    """The share of the pairs, by weight, that a document has; a pair is also found at the start of a longer word."""
+    line = " ".join(map(normalise, texts))
     found = sum(pair.weight for pair in pairs if any(spelling in line for spelling in pair.spellings))
     return found / sum(pair.weight for pair in pairs) if pairs else 0.0
 
 
+@cached_for_recent_texts
 def normalise(text: str) -> str:
-    """A text in lower case, in Unicode NFKC, with single spaces."""
-    if not text.isascii():
+    """A text in lower case, in Unicode NFKC, with single spaces between words."""
+    if not unicodedata.is_normalized("NFKC", text):
         text = unicodedata.normalize("NFKC", text)
-    return _SPACES.sub(" ", text.lower())
+    return " ".join(text.lower().split())

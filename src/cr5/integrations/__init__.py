@@ -1,1 +1,1 @@
-"""Components for other libraries: LangChain, Haystack, LlamaIndex, scikit-learn."""
+"""Components for other libraries: LangChain, Haystack, LlamaIndex, scikit-learn, MTEB."""

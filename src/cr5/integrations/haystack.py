@@ -12,38 +12,32 @@ from typing import Any, Self
 
 from cr5.corpus.skipped import OnError
 from cr5.corpus.texts import describe
-from cr5.errors import Cr5Error, Cr5TypeError, MissingPackageError
+from cr5.errors import Cr5Error, Cr5TypeError, needs_package
 from cr5.index import DOCUMENT_COLUMNS, Index, IndexedDocument
 from cr5.index.pipeline import Grouping, Mode
-from cr5.integrations._documents import (
-    Content,
-    Entry,
-    NameAndCondition,
-    content_of,
-    metadata_of,
-    open_index,
-    search,
-    split_conditions,
-    write,
-)
-from cr5.integrations._vectors import encode_texts
+from cr5.integrations import _shared
 from cr5.model import Cr5
 
-try:
+with needs_package("cr5.integrations.haystack", "Haystack", "haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.document_stores.errors import DuplicateDocumentError
     from haystack.document_stores.types import DuplicatePolicy
-except ModuleNotFoundError as error:
-    raise MissingPackageError(
-        "cr5.integrations.haystack needs Haystack; install it with pip install 'cr5[haystack]'"
-    ) from error
 
 OPERATORS = {"==": None, "in": None, "!=": "!=", "not in": "!=", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
 """Comparison operators of Haystack -> operators of ``where``; None: the condition is the value or list itself."""
 NOT_META = ("id", "content", "blob", "score", "embedding", "sparse_embedding")  # of a document, without "meta."
 
 
-class _Embedder:
+class _Saved:
+    """The base of what a pipeline file holds: it is created again from what its ``to_dict`` returns."""
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """The object with the parameters of ``to_dict``."""
+        return default_from_dict(cls, data)
+
+
+class _Embedder(_Saved):
     """The base of both embedders: ``model`` is a model or its folder; only a folder can be saved in a pipeline.
 
     A text without a word that the model knows is an error, or a vector of zeros with ``allow_zeros``.
@@ -51,7 +45,7 @@ class _Embedder:
 
     def __init__(self, model: Cr5 | str | Path, lang: str | None = None, *, allow_zeros: bool = False) -> None:
         self.folder = None if isinstance(model, Cr5) else str(model)
-        self.model = model if isinstance(model, Cr5) else Cr5.load(model)
+        self.model = _shared.load_model(model)
         self.lang = lang
         self.allow_zeros = allow_zeros
 
@@ -64,11 +58,6 @@ class _Embedder:
             )
         return default_to_dict(self, model=self.folder, lang=self.lang, allow_zeros=self.allow_zeros)
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The embedder with the parameters of ``to_dict``."""
-        return default_from_dict(cls, data)
-
 
 @component
 class Cr5TextEmbedder(_Embedder):
@@ -77,7 +66,7 @@ class Cr5TextEmbedder(_Embedder):
     @component.output_types(embedding=list[float])
     def run(self, text: str) -> dict[str, list[float]]:
         """A text -> its vector of length 1."""
-        [vector] = encode_texts(self.model, [text], self.lang, allow_zeros=self.allow_zeros)
+        [vector] = _shared.encode_texts(self.model, [text], self.lang, allow_zeros=self.allow_zeros)
         return {"embedding": vector}
 
 
@@ -90,11 +79,11 @@ class Cr5DocumentEmbedder(_Embedder):
         """Documents -> copies with embeddings, vectors of length 1."""
         texts = [_text(document) for document in documents]
         langs = [document.meta.get("lang") or self.lang for document in documents]
-        vectors = encode_texts(self.model, texts, langs, allow_zeros=self.allow_zeros, name="documents")
+        vectors = _shared.encode_texts(self.model, texts, langs, allow_zeros=self.allow_zeros, name="documents")
         return {"documents": [replace(each, embedding=vector) for each, vector in zip(documents, vectors, strict=True)]}
 
 
-class Cr5DocumentStore:
+class Cr5DocumentStore(_Saved):
     """An index, or the folder of one, as a document store; only a folder can be saved in a pipeline.
 
     The meta lang, concept, title and url of a document become those of the index: a missing language is guessed, and a
@@ -107,7 +96,7 @@ class Cr5DocumentStore:
 
     def __init__(self, index: Index | str | Path, *, on_error: OnError = "raise") -> None:
         self.folder = None if isinstance(index, Index) else str(index)
-        self.index = open_index(index)
+        self.index = _shared.open_index(index)
         self.on_error = on_error
 
     def to_dict(self) -> dict[str, Any]:
@@ -119,18 +108,13 @@ class Cr5DocumentStore:
             )
         return default_to_dict(self, index=self.folder, on_error=self.on_error)
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The store with the parameters of ``to_dict``."""
-        return default_from_dict(cls, data)
-
     def count_documents(self) -> int:
         """The number of documents."""
         return len(self.index)
 
     def filter_documents(self, filters: dict[str, Any] | None = None) -> list[Document]:
         """The documents that match filters; without filters, all documents of the index."""
-        langs, where = split_conditions(self.index, _conditions(filters))
+        langs, where = _shared.split_conditions(self.index, _conditions(filters))
         rows = (row for batch in self.index.scan(DOCUMENT_COLUMNS, where=where) for row in batch.to_pylist())
         return [_document(IndexedDocument(**row)) for row in rows if langs is None or row["lang"] in langs]
 
@@ -139,7 +123,7 @@ class Cr5DocumentStore:
         for position, document in enumerate(documents):
             if not isinstance(document, Document):
                 raise Cr5TypeError(f"`documents[{position}]` is {describe(document)}; give documents of Haystack")
-        entries = {document.id: Entry(document.id, _text(document), document.meta) for document in documents}
+        entries = {document.id: _shared.Entry(document.id, _text(document), document.meta) for document in documents}
         if policy != DuplicatePolicy.OVERWRITE:
             existing = [document.id for document in self.index.get(list(entries))]
             if existing and policy != DuplicatePolicy.SKIP:
@@ -147,7 +131,7 @@ class Cr5DocumentStore:
                     f"there is a document {existing[0]!r} already; write with DuplicatePolicy.OVERWRITE or SKIP"
                 )
             entries = {name: entry for name, entry in entries.items() if name not in existing}
-        return len(write(self.index, list(entries.values()), self.on_error))
+        return len(_shared.write(self.index, list(entries.values()), self.on_error))
 
     def delete_documents(self, document_ids: list[str]) -> None:
         """Delete documents; ids that do not exist are ignored."""
@@ -173,7 +157,7 @@ class Cr5DocumentStore:
 
 
 @component
-class Cr5Retriever:
+class Cr5Retriever(_Saved):
     """Searches a document store; parameters are those of ``Index.search``, with Haystack's ``top_k`` and ``filters``.
 
     ``lang`` is the language of queries, guessed by default, and ``langs`` are those to search in. Scores are
@@ -193,7 +177,7 @@ class Cr5Retriever:
         prefer: str | None = None,
         group: Grouping | None = None,
         min_score: float = 0.0,
-        content: Content = "text",
+        content: _shared.Content = "text",
     ) -> None:
         self.document_store = document_store
         self.filters, self.top_k, self.lang, self.langs, self.mode = filters, top_k, lang, langs, mode
@@ -206,11 +190,6 @@ class Cr5Retriever:
         parameters = {name: getattr(self, name) for name in names}
         return default_to_dict(self, document_store=self.document_store, **parameters)
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """The retriever with the parameters of ``to_dict``."""
-        return default_from_dict(cls, data)
-
     @component.output_types(documents=list[Document])
     def run(
         self,
@@ -221,7 +200,7 @@ class Cr5Retriever:
         mode: Mode | None = None,
     ) -> dict[str, list[Document]]:
         """A query -> the best documents; parameters that are given replace those of the retriever."""
-        hits = search(
+        hits = _shared.search(
             self.document_store.index,
             query,
             _conditions(self.filters if filters is None else filters),
@@ -233,7 +212,7 @@ class Cr5Retriever:
             group=self.group,
             min_score=self.min_score,
         )
-        return {"documents": [_document(hit, content_of(hit, self.content), hit.score) for hit in hits]}
+        return {"documents": [_document(hit, _shared.content_of(hit, self.content), hit.score) for hit in hits]}
 
     @component.output_types(documents=list[Document])
     async def run_async(
@@ -256,10 +235,10 @@ def _text(document: Document) -> str:
 
 def _document(document: IndexedDocument, content: str | None = None, score: float | None = None) -> Document:
     text = document.text if content is None else content
-    return Document(id=document.id, content=text, meta=metadata_of(document), score=score)
+    return Document(id=document.id, content=text, meta=_shared.metadata_of(document), score=score)
 
 
-def _conditions(filters: Mapping[str, Any] | None) -> list[NameAndCondition]:
+def _conditions(filters: Mapping[str, Any] | None) -> list[_shared.NameAndCondition]:
     """The conditions of Haystack's filters, all of which a document has to meet."""
     if not filters:
         return []
@@ -276,7 +255,7 @@ def _conditions(filters: Mapping[str, Any] | None) -> list[NameAndCondition]:
     return [pair for condition in conditions for pair in _conditions(condition)]
 
 
-def _comparison(filters: Mapping[str, Any]) -> NameAndCondition:
+def _comparison(filters: Mapping[str, Any]) -> _shared.NameAndCondition:
     for key in ("operator", "value"):
         if key not in filters:
             raise Cr5Error(f"the filter on {filters['field']!r} has no {key!r}; give field, operator and value")

@@ -7,33 +7,19 @@ from typing import Any, Self
 import numpy as np
 
 from cr5.corpus.skipped import OnError
-from cr5.errors import Cr5Error, MissingPackageError
+from cr5.errors import Cr5Error, needs_package
 from cr5.index import Index, IndexedDocument, SearchHit
 from cr5.index.pipeline import Grouping, Mode
-from cr5.integrations._documents import (
-    Content,
-    Entry,
-    conditions_of,
-    content_of,
-    metadata_of,
-    open_index,
-    search,
-    write,
-)
-from cr5.integrations._vectors import encode_texts
+from cr5.integrations import _shared
 from cr5.model import Cr5
 
-try:
+with needs_package("cr5.integrations.langchain", "LangChain", "langchain"):
     from langchain_core.callbacks import CallbackManagerForRetrieverRun
     from langchain_core.documents import Document
     from langchain_core.embeddings import Embeddings
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.vectorstores import VectorStore
     from pydantic import ConfigDict, PrivateAttr
-except ModuleNotFoundError as error:
-    raise MissingPackageError(
-        "cr5.integrations.langchain needs LangChain; install it with pip install 'cr5[langchain]'"
-    ) from error
 
 Filters = Mapping[str, Any]
 """Conditions on metadata, as in ``where`` of ``Index.search``: {"year": {">=": 2019}, "lang": ["it", "da"]}."""
@@ -47,13 +33,13 @@ class Cr5Embeddings(Embeddings):
     """
 
     def __init__(self, model: Cr5 | str | Path, lang: str | None = None, *, allow_zeros: bool = False) -> None:
-        self.model = model if isinstance(model, Cr5) else Cr5.load(model)
+        self.model = _shared.load_model(model)
         self.lang = lang
         self.allow_zeros = allow_zeros
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Texts -> a vector of length 1 for each."""
-        return encode_texts(self.model, texts, self.lang, allow_zeros=self.allow_zeros)
+        return _shared.encode_texts(self.model, texts, self.lang, allow_zeros=self.allow_zeros)
 
     def embed_query(self, text: str) -> list[float]:
         """A text -> its vector, which is the same for queries and documents."""
@@ -73,7 +59,7 @@ class Cr5VectorStore(VectorStore):
     """
 
     def __init__(self, index: Index | str | Path, *, on_error: OnError = "raise") -> None:
-        self.index = open_index(index)
+        self.index = _shared.open_index(index)
         self.on_error = on_error
 
     @classmethod
@@ -108,8 +94,8 @@ class Cr5VectorStore(VectorStore):
         if len(own) != len(documents):
             raise Cr5Error(f"`ids` has {len(own):,} ids for {len(documents):,} documents; give every document one")
         pairs = zip(own, documents, strict=True)
-        entries = [Entry(document_id, each.page_content, each.metadata) for document_id, each in pairs]
-        return write(self.index, entries, self.on_error)
+        entries = [_shared.Entry(document_id, each.page_content, each.metadata) for document_id, each in pairs]
+        return _shared.write(self.index, entries, self.on_error)
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete the documents with these ids; ids that do not exist are ignored."""
@@ -170,8 +156,8 @@ class Cr5VectorStore(VectorStore):
         return [_document(hit, hit.text) for hit in _most_diverse(hits, k, lambda_mult)]
 
     def _search(self, query: str, k: int, where: Filters | None, **kwargs: Any) -> list[SearchHit]:
-        conditions = conditions_of(where, "filter")
-        return search(self.index, query, conditions, kwargs.pop("langs", None), k=k, **kwargs)
+        conditions = _shared.conditions_of(where, "filter")
+        return _shared.search(self.index, query, conditions, kwargs.pop("langs", None), k=k, **kwargs)
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         return lambda score: min(max(score, 0.0), 1.0)  # CSLS, the score in dense mode, may be outside this range
@@ -195,22 +181,24 @@ class Cr5Retriever(BaseRetriever):
     group: Grouping | None = None
     min_score: float = 0.0
     filter: dict[str, Any] | None = None
-    content: Content = "text"
+    content: _shared.Content = "text"
     _index: Index = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
         """Open the index."""
-        self._index = open_index(self.index)
+        self._index = _shared.open_index(self.index)
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         names = ("k", "lang", "mode", "prefer", "group", "min_score")
         parameters = {name: getattr(self, name) for name in names}
-        hits = search(self._index, query, conditions_of(self.filter, "filter"), self.langs, **parameters)
-        return [_document(hit, content_of(hit, self.content), score=hit.score) for hit in hits]
+        hits = _shared.search(
+            self._index, query, _shared.conditions_of(self.filter, "filter"), self.langs, **parameters
+        )
+        return [_document(hit, _shared.content_of(hit, self.content), score=hit.score) for hit in hits]
 
 
 def _document(document: IndexedDocument, content: str, **more: float) -> Document:
-    return Document(id=document.id, page_content=content, metadata=metadata_of(document) | more)
+    return Document(id=document.id, page_content=content, metadata=_shared.metadata_of(document) | more)
 
 
 def _most_diverse(hits: Sequence[SearchHit], k: int, lambda_mult: float) -> list[SearchHit]:

@@ -6,32 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from cr5.corpus.skipped import OnError
-from cr5.errors import Cr5Error, MissingPackageError
+from cr5.errors import Cr5Error, needs_package
 from cr5.index import Index
 from cr5.index.pipeline import Grouping, Mode
-from cr5.integrations._documents import (
-    Content,
-    Entry,
-    NameAndCondition,
-    content_of,
-    metadata_of,
-    open_index,
-    search,
-    write,
-)
-from cr5.integrations._vectors import encode_texts
+from cr5.integrations import _shared
 from cr5.model import Cr5
 
-try:
+with needs_package("cr5.integrations.llamaindex", "LlamaIndex", "llamaindex"):
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.base.embeddings.base import BaseEmbedding
     from llama_index.core.bridge.pydantic import PrivateAttr
     from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
     from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
-except ModuleNotFoundError as error:
-    raise MissingPackageError(
-        "cr5.integrations.llamaindex needs LlamaIndex; install it with pip install 'cr5[llamaindex]'"
-    ) from error
 
 COMPARISONS = {
     FilterOperator.GT: ">", FilterOperator.GTE: ">=", FilterOperator.LT: "<", FilterOperator.LTE: "<=",
@@ -62,21 +48,22 @@ class Cr5Retriever(BaseRetriever):
         prefer: str | None = None,
         group: Grouping | None = None,
         min_score: float = 0.0,
-        content: Content = "text",
+        content: _shared.Content = "text",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.index, self.langs, self.content = open_index(index), langs, content
+        self.index, self.langs, self.content = _shared.open_index(index), langs, content
         self.conditions = _conditions(filters)
         self.parameters = {
             "k": similarity_top_k, "lang": lang, "mode": mode, "prefer": prefer, "group": group, "min_score": min_score,
         }  # fmt: skip
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        hits = search(self.index, query_bundle.query_str, self.conditions, self.langs, **self.parameters)
-        texts = [content_of(hit, self.content) for hit in hits]
+        hits = _shared.search(self.index, query_bundle.query_str, self.conditions, self.langs, **self.parameters)
+        texts = [_shared.content_of(hit, self.content) for hit in hits]
         nodes = [
-            TextNode(id_=hit.id, text=text, metadata=metadata_of(hit)) for hit, text in zip(hits, texts, strict=True)
+            TextNode(id_=hit.id, text=text, metadata=_shared.metadata_of(hit))
+            for hit, text in zip(hits, texts, strict=True)
         ]
         return [NodeWithScore(node=node, score=hit.score) for node, hit in zip(nodes, hits, strict=True)]
 
@@ -100,7 +87,7 @@ class Cr5Embedding(BaseEmbedding):
     ) -> None:
         name = "cr5" if isinstance(model, Cr5) else str(model)
         super().__init__(**{"model_name": name, **kwargs, "lang": lang, "allow_zeros": allow_zeros})
-        self._model = model if isinstance(model, Cr5) else Cr5.load(model)
+        self._model = _shared.load_model(model)
 
     @classmethod
     def class_name(cls) -> str:
@@ -108,7 +95,7 @@ class Cr5Embedding(BaseEmbedding):
         return "Cr5Embedding"
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return encode_texts(self._model, texts, self.lang, allow_zeros=self.allow_zeros)
+        return _shared.encode_texts(self._model, texts, self.lang, allow_zeros=self.allow_zeros)
 
     def _get_text_embedding(self, text: str) -> list[float]:
         return self._get_text_embeddings([text])[0]
@@ -134,11 +121,13 @@ def add_nodes(index: Index | str | Path, nodes: Sequence[BaseNode], *, on_error:
     cannot be used, in a language that the model does not have or without a word that it knows, are an error, or left
     out with ``on_error="skip"``.
     """
-    entries = [Entry(node.node_id, node.get_content(metadata_mode=MetadataMode.NONE), node.metadata) for node in nodes]
-    return write(open_index(index), entries, on_error)
+    entries = [
+        _shared.Entry(node.node_id, node.get_content(metadata_mode=MetadataMode.NONE), node.metadata) for node in nodes
+    ]
+    return _shared.write(_shared.open_index(index), entries, on_error)
 
 
-def _conditions(filters: MetadataFilters | None) -> list[NameAndCondition]:
+def _conditions(filters: MetadataFilters | None) -> list[_shared.NameAndCondition]:
     """The conditions of LlamaIndex's filters, all of which a document has to meet."""
     if filters is None:
         return []
@@ -153,7 +142,7 @@ def _conditions(filters: MetadataFilters | None) -> list[NameAndCondition]:
     return conditions
 
 
-def _comparison(item: MetadataFilter) -> list[NameAndCondition]:
+def _comparison(item: MetadataFilter) -> list[_shared.NameAndCondition]:
     if item.operator in COMPARISONS:
         return [(item.key, {COMPARISONS[item.operator]: item.value})]
     if item.operator in EQUALITIES:

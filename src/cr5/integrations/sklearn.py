@@ -11,16 +11,12 @@ from cr5._typing import Array
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.texts import Texts, describe, is_table
-from cr5.errors import Cr5Error, MissingPackageError
+from cr5.errors import Cr5Error, Cr5TypeError, needs_package
 from cr5.model import Cr5
 
-try:
+with needs_package("Cr5Transformer", "scikit-learn", "sklearn"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
     from sklearn.utils.validation import check_is_fitted
-except ModuleNotFoundError as error:
-    raise MissingPackageError(
-        "Cr5Transformer needs scikit-learn; install it with pip install 'cr5[sklearn]'"
-    ) from error
 
 
 class Cr5Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -40,8 +36,10 @@ class Cr5Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def fit(self, X: Any, y: object = None) -> Self:
         """Train the model if it is not fitted yet; ``y`` is ignored."""
         model = self.model if self.model is not None else Cr5()
-        if not isinstance(model, Cr5):
+        if isinstance(model, str | Path):
             model = Cr5.load(model)
+        if not isinstance(model, Cr5):
+            raise Cr5TypeError(f"`model` is {describe(model)}; give a Cr5, or the folder of a saved one")
         if not model.langs:
             if not is_table(X) and any(isinstance(item, str) for item in X):
                 raise Cr5Error(

@@ -18,8 +18,9 @@ ROOT = Path("/")
 def run_on_threads(function: Callable[[], Any], threads: int) -> None:
     """Call a function on several threads at the same time, the caller's among them, and wait for all of them.
 
-    The calls divide the work among themselves: those that other callers' threads delay until nothing is left do none.
-    Threads of Python, unlike those of OpenMP, can be started again after a fork and by several callers at once.
+    ``function`` must take its work from a shared queue. A call that starts late, because the pool was busy, finds
+    nothing left and returns. Threads of Python, unlike those of OpenMP, can be started again after a fork and by
+    several callers at once.
     """
     others = [_thread_pool(os.getpid()).submit(function) for _ in range(threads - 1)]
     try:
@@ -66,8 +67,8 @@ class _BlasLimit:
 
 
 @cache
-def _blas(with_scipy: bool) -> Any:
-    """The BLAS libraries that are loaded; SciPy brings one of its own."""
+def _blas(cache_key: bool) -> Any:
+    """The BLAS libraries that are loaded; looked up again once SciPy is loaded, which brings one of its own."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -139,7 +140,7 @@ def _unused_memory(folder: Path) -> float:
     ):
         with suppress(OSError, ValueError, KeyError):
             details = dict(line.split() for line in _text(folder / "memory.stat").splitlines())
-            in_use = int(_text(folder / used)) - int(details[cached])  # files in the cache make way
+            in_use = int(_text(folder / used)) - int(details[cached])  # cached files can be dropped
             return int(_text(folder / limit)) - in_use
     return math.inf
 
@@ -162,7 +163,7 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="ascii")
 
 
-def versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     """The versions of Python and of the packages that a tokenisation or a fit can depend on."""
     from importlib.metadata import version
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cr5.errors import Cr5Error, MissingPackageError
+from cr5.errors import Cr5Error, needs_package
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -10,10 +10,8 @@ if TYPE_CHECKING:
 
 def connect_to_scheduler(address: str, timeout_seconds: float = 10.0) -> "Client":
     """Connect to the scheduler at ``address`` ("tcp://10.0.0.1:8786") without making it Dask's default client."""
-    try:
+    with needs_package("a cluster", "Dask", "dask"):
         from distributed import Client
-    except ModuleNotFoundError as error:
-        raise MissingPackageError("a cluster needs Dask; install it with pip install 'cr5[dask]'") from error
     try:
         return Client(address, timeout=timeout_seconds, set_as_default=False)
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The model: texts in any language -> vectors of one space. Its class is in ``cr5``, its training in ``training``."""
+"""The model: texts in any language -> vectors of one space. Its class is in ``cr5``."""
 
 import sys
 

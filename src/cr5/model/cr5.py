@@ -12,16 +12,18 @@ import numpy as np
 
 from cr5._typing import Intercept
 from cr5.corpus.languages import canonical_code, find_language, find_text_language
-from cr5.corpus.skipped import OnError, Skipped
-from cr5.corpus.texts import one_or_several
-from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, FewDocuments, Interrupted, one_of, warn
+from cr5.corpus.skipped import OnError, Skipped, counting_skipped
+from cr5.corpus.texts import not_a_code, one_or_several, one_path
+from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, Interrupted, check_progress, one_of, warn
 from cr5.exchange.export import ExportedLanguage, ExportFormat, check_target, export
 from cr5.features.tfidf import Idf, Tf
-from cr5.machine import versions
-from cr5.model.shapes import Trained, merge, quantise, ridge_of, space_digest, subset
+from cr5.machine import package_versions
+from cr5.model.derived import TrainedParts, merge, quantise, subset
+from cr5.model.memory_languages import Languages, MemoryLanguages
+from cr5.model.reports import check_enlarged, describe_interruption, ridge_of, space_digest, with_language
 from cr5.model.text_encoder import TextEncoder
 from cr5.model.trained_languages import TrainedLanguages
-from cr5.progress import ProgressCallback, describe_interruption, no_progress, stop_on_interrupt
+from cr5.progress import ProgressCallback, no_progress, stop_on_interrupt
 from cr5.settings import (
     Metric,
     Rank,
@@ -33,9 +35,8 @@ from cr5.settings import (
     setting_rows,
     settings_docstring,
 )
-from cr5.storage.concept_targets import ConceptTargets
 from cr5.storage.language_map import LanguageMap
-from cr5.storage.model_files import ModelFolder, open_model, save
+from cr5.storage.model_files import open_model, save
 
 if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.corpus.inputs import Documents
@@ -48,7 +49,8 @@ class Cr5(TextEncoder):
     Settings are those of a preset, "default" or "wsdm19" (the paper's), except for the keywords that are given:
     ``Cr5(rank=100, ridge=1.0)``, ``Cr5("wsdm19", min_documents=5)``. None stands for the setting of the preset.
 
-    A model can be pickled and copied, and any number of threads may use it once it is fitted. It follows the
+    ``fit``, ``update`` and ``add_language`` change the model and return it; ``subset``, ``merge`` and ``quantise``
+    return another one. A model can be pickled and copied, and threads may share it once it is fitted. It follows the
     conventions of scikit-learn for parameters; ``cr5.integrations.sklearn`` has a transformer for pipelines.
     """
 
@@ -81,23 +83,18 @@ class Cr5(TextEncoder):
         pretokenised: bool | None = None,
         **unknown: Never,
     ) -> None:
+        """A model that is not fitted; ``help(Cr5)`` explains the settings."""
         given = {name: value for name, value in locals().items() if name in ("preset", *_SETTING_NAMES)}
-        self._start(make_settings(**given, **unknown), given)
+        self._reset(make_settings(**given, **unknown), given)
 
-    def _start(self, settings: Settings, given: Mapping[str, Any]) -> None:
+    def _reset(self, settings: Settings, given: Mapping[str, Any]) -> None:
         self.settings = settings
         self._given = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
-        self._set_trained({}, {})
+        self._set_trained(MemoryLanguages({}), {})
 
-    def _set_trained(
-        self,
-        languages: Mapping[str, LanguageMap] | ModelFolder,
-        report: dict[str, Any],
-        targets: ConceptTargets | None = None,
-    ) -> None:
+    def _set_trained(self, languages: Languages, report: dict[str, Any]) -> None:
         self._report = report
-        self._targets = languages.targets if isinstance(languages, ModelFolder) else lambda: targets
-        documents = {lang: facts["documents"] for lang, facts in report.get("languages", {}).items()}
+        documents = {lang: entry["documents"] for lang, entry in report.get("languages", {}).items()}
         self._languages = TrainedLanguages(languages, self.settings, documents, report.get("view_weights"))
 
     def __repr__(self) -> str:
@@ -110,16 +107,16 @@ class Cr5(TextEncoder):
 
     def __getstate__(self) -> dict[str, Any]:
         """The whole model, with every language in memory: a copy does not depend on the files of this one."""
-        plain = {lang: language.in_memory() for lang, language in self._maps().items()}
-        state = {"settings": self.settings, "given": self._given, "report": self._report, "languages": plain}
-        return state | {"targets": self._targets()}
+        languages = {lang: language.in_memory() for lang, language in self._language_maps().items()}
+        state = {"settings": self.settings, "given": self._given, "report": self._report, "languages": languages}
+        return state | {"targets": self._languages.targets()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._start(state["settings"], state["given"])
-        self._set_trained(state["languages"], state["report"], state.get("targets"))
+        self._reset(state["settings"], state["given"])
+        self._set_trained(MemoryLanguages(state["languages"], state.get("targets")), state["report"])
 
     def __copy__(self) -> Self:
-        """A model that shares the arrays of this one, and not its settings."""
+        """A shallow copy: ``fit`` or ``set_params`` on one does not change the other."""
         copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
@@ -137,7 +134,7 @@ class Cr5(TextEncoder):
         """Change settings; a fitted model has to be fitted again."""
         if params:
             changed = self.get_params() | params
-            self._start(make_settings(**changed), changed)
+            self._reset(make_settings(**changed), changed)
         return self
 
     @property
@@ -162,25 +159,26 @@ class Cr5(TextEncoder):
 
         They may be a path, or several (a file, a folder, "builtin", see ``read``); a DataFrame of pandas or polars, an
         Arrow table, a dataset of Hugging Face; or an iterable of ``Document``, dicts, tuples (concept, lang, text) or
-        tables, or of the batches that ``read_batches`` yields.
-        With ``on_error="skip"``, documents that cannot be used are left out, and counted in ``skipped`` if that is
-        given; otherwise they are an error, which names the position and the value.
+        tables, or of the batches that ``read_batches`` yields. With ``on_error="skip"``, documents that cannot be used
+        are left out, and counted in ``skipped`` or a warning, ``InputSkipped``; otherwise they are an error, which
+        names the position, from 1, and the value.
 
         A concept that only one language has teaches nothing: its documents are left out, or an error with
-        ``on_error="raise"``. ``report["corpus"]`` has how many documents were read, used and left out, and why.
+        ``on_error="raise"``. ``report["corpus"]`` has how many documents were read, used and left out, and why, and
+        what was skipped. ``progress`` is called with every ``Progress``, and may be ``print``.
         ``engine`` decides where to compute (``CpuEngine(memory=...)``, ``GpuEngine()``, ``DaskEngine(...)``), by
         default on ``threads`` cores of this machine, or all of them. ``checkpoint`` names a file from which an
-        interrupted fit continues.
-        Ctrl-C raises ``KeyboardInterrupt``, and the model is as it was before. With ``on_interrupt="return"``, the
-        first Ctrl-C after the documents are read ends the fit after the current step and keeps the model as it is at
-        that point, with the warning ``Interrupted``; the second raises.
+        interrupted fit continues. Ctrl-C raises ``KeyboardInterrupt``, and the model is as it was before. With
+        ``on_interrupt="return"``, the first Ctrl-C after the documents are read ends the fit after the current step and
+        keeps the model as it is at that point, with the warning ``Interrupted``; the second raises.
 
         ``extendable`` keeps a vector of every concept, to which ``add_language`` fits a further language. None does so
         if that adds at most a fifth to the size of the model; ``report["concept_targets"]`` says what was decided.
         """
-        options = {"checkpoint": checkpoint, "extendable": extendable}
-        reading: dict[str, Any] = {"on_error": on_error, "skipped": skipped, "threads": threads}
-        return self._fit(documents, self.settings, reading, engine, progress, on_interrupt, options)
+        return self._fit(
+            documents, self.settings, on_error=on_error, skipped=skipped, engine=engine, checkpoint=checkpoint,
+            threads=threads, progress=progress, on_interrupt=on_interrupt, extendable=extendable,
+        )  # fmt: skip
 
     def update(
         self,
@@ -204,12 +202,14 @@ class Cr5(TextEncoder):
         ``report["updated"]`` has what the model was before. To add a language without changing vectors, see
         ``add_language``.
         """
-        self._languages.require()
+        self._languages.check_fitted()
         kept: dict[str, Any] = {"ridge": ridge_of(self._report), "strings_weight": self.view_weights["strings"]}
-        options = {"checkpoint": checkpoint, "extendable": extendable, "earlier": self._maps()}
-        reading: dict[str, Any] = {"on_error": on_error, "skipped": skipped, "threads": threads}
         before, settings = self._report, dataclasses.replace(self.settings, **kept)
-        self._fit(documents, settings, reading, engine, progress, on_interrupt, options)
+        self._fit(
+            documents, settings, on_error=on_error, skipped=skipped, engine=engine, checkpoint=checkpoint,
+            threads=threads, progress=progress, on_interrupt=on_interrupt, extendable=extendable,
+            earlier=self._language_maps(),
+        )  # fmt: skip
         names = ("ridge_path", "ridge_queries", "ridge_shares", "ridge_note", "strings_weight_path")
         self._report |= {name: before[name] for name in names if name in before}
         self._report["updated"] = {name: before.get(name) for name in ("concepts", "energy", "languages")}
@@ -219,52 +219,48 @@ class Cr5(TextEncoder):
         self,
         documents: "Documents",
         settings: Settings,
-        reading: dict[str, Any],
+        *,
+        on_error: OnError | None,
+        skipped: Skipped | None,
         engine: "Engine | None",
+        checkpoint: Path | None,
+        threads: int | None,
         progress: ProgressCallback,
         on_interrupt: Literal["raise", "return"],
-        options: dict[str, Any],
+        extendable: bool | None,
+        earlier: Mapping[str, LanguageMap] | None = None,
     ) -> Self:
-        """``fit`` with other settings than those of the model, and further options of training."""
+        """``fit`` with other settings than those of the model; ``earlier`` are the maps that an update starts from."""
         from cr5.corpus.inputs import in_batches
-        from cr5.training.engines.cpu import CpuEngine
+        from cr5.training.engines.cpu import engine_or_cpu
         from cr5.training.pipeline import train_with_targets
 
         one_of("on_interrupt", on_interrupt, ("raise", "return"))
-        on_error, threads = reading["on_error"], reading["threads"]
-        engine = engine or CpuEngine(threads=threads)
-        batches = in_batches(documents, on_error=on_error or "raise", skipped=reading["skipped"])
-        corpus = engine.count_words(batches, settings.tokeniser, threads=threads, progress=progress)
+        check_progress(progress)
+        engine = engine_or_cpu(engine, threads)
+        with counting_skipped(skipped) as counter:
+            batches = in_batches(documents, on_error=on_error or "raise", skipped=counter)
+            counter = getattr(batches, "skipped", counter)  # a reader may have its own
+            before = dict(counter.counts)
+            corpus = engine.count_words(batches, settings.tokeniser, threads=threads, progress=progress)
+            corpus = corpus.with_usable_codes(on_error or "raise", counter)
         if on_error == "raise":
             corpus.require_shared()
-        if "earlier" in options:
-            self._check_enlarged({lang: len(own) for lang, own in corpus.languages.items()})
+        if earlier is not None:
+            read = {lang: len(counted) for lang, counted in corpus.languages.items()}
+            check_enlarged(self._report["languages"], self.langs, read)
         handler = stop_on_interrupt(progress) if on_interrupt == "return" else nullcontext(lambda: False)
         with handler as should_stop:
             (languages, report), targets = train_with_targets(
-                corpus, settings, engine=engine, progress=progress, should_stop=should_stop, **options
-            )
-        report |= {"space": space_digest(settings, report), "versions": versions()}
-        self._set_trained(languages, report, targets)
+                corpus, settings, extendable=extendable, earlier=earlier, engine=engine, checkpoint=checkpoint,
+                progress=progress, should_stop=should_stop,
+            )  # fmt: skip
+        report["corpus"]["skipped"] = counter.since(before)
+        report |= {"space": space_digest(settings, report), "versions": package_versions()}
+        self._set_trained(MemoryLanguages(languages, targets), report)
         if report["interrupted"]:
             warn(describe_interruption(report, self.settings.tol), Interrupted)
         return self
-
-    def _check_enlarged(self, documents: Mapping[str, int]) -> None:
-        """Raise an error if a language of the model has no documents; warn if it has fewer than before."""
-        facts = self._report["languages"]  # those of older models do not have what was read
-        before = {lang: facts[lang].get("documents_read", facts[lang]["documents"]) for lang in self.langs}
-        missing = [lang for lang in before if lang not in documents]
-        if missing:
-            raise CorpusError(
-                f"there are no documents in {', '.join(missing)}, which the model was trained on; give all documents, "
-                "old and new"
-            )
-        fewer = [f"{lang} {documents[lang]:,} instead of {read:,}" for lang, read in before.items()
-                 if documents[lang] < read]  # fmt: skip
-        if fewer:
-            message = f"there are fewer documents than the model was trained on ({', '.join(fewer)})"
-            warn(f"{message}; give all documents, old and new", FewDocuments)
 
     def add_language(
         self,
@@ -281,7 +277,8 @@ class Cr5(TextEncoder):
     ) -> Self:
         """Learn one more language from documents whose concepts the model was trained on; the others do not change.
 
-        The vectors of texts in the other languages stay the same, bit for bit, so that they need not be computed again.
+        The model itself is changed, and returned. The vectors of texts in the other languages stay the same, bit for
+        bit, so that they need not be computed again.
         The documents are fitted to the vectors of their concepts, which the model has if it is ``extendable`` (see
         ``fit``). If it is not, or was made by an earlier version, ``documents`` must have documents of the same
         concepts in languages of the model as well: the mean of their vectors is then the vector of a concept.
@@ -293,19 +290,23 @@ class Cr5(TextEncoder):
         """
         from cr5.corpus.inputs import in_batches
         from cr5.training import added_language
-        from cr5.training.engines.cpu import CpuEngine
+        from cr5.training.engines.cpu import engine_or_cpu
 
-        self._languages.require()
-        code, targets = canonical_code(lang), self._targets()
+        self._languages.check_fitted()
+        check_progress(progress)
+        if not isinstance(lang, str):
+            raise not_a_code(lang)
+        code, targets = canonical_code(lang), self._languages.targets()
         if (known := find_language(code, self.langs)) and not replace:
             raise Cr5Error(f"the model already has the language {known}; pass `replace=True` to learn it again")
         own_ridge = ridge_of(self._report)
         ridge = make_settings(ridge=own_ridge if ridge is None else ridge).ridge  # checks it
         code, others = known or code, [other for other in self.langs if other != known]
-        engine = engine or CpuEngine(threads=threads)
+        engine = engine_or_cpu(engine, threads)
         langs = [code] if targets else [code, *others]
-        batches = in_batches(documents, langs=langs, on_error=on_error or "raise", skipped=skipped)
-        corpus = engine.count_words(batches, self.settings.tokeniser, threads=threads, progress=progress)
+        with counting_skipped(skipped) as counter:
+            batches = in_batches(documents, langs=langs, on_error=on_error or "raise", skipped=counter)
+            corpus = engine.count_words(batches, self.settings.tokeniser, threads=threads, progress=progress)
         if code not in corpus.languages:
             raise CorpusError(f"there is no document in the language {code}; check `lang={lang!r}` and the documents")
         if targets is None:
@@ -315,16 +316,10 @@ class Cr5(TextEncoder):
                 theta = np.maximum(self._report["eigenvalues"], 1e-6)
             targets = added_language.targets_from_documents(corpus, code, encoders, theta)
         added, report = added_language.add_language(
-            corpus,
-            code,
-            targets,
-            self.settings,
-            engine=engine,
-            ridge=ridge,
-            default_ridge=own_ridge,
-            progress=progress,
+            corpus, code, targets, self.settings, engine=engine, ridge=ridge, default_ridge=own_ridge, progress=progress
         )
-        self._set_trained(self._maps() | {code: added}, _with_language(self.report, code, report), self._targets())
+        languages = MemoryLanguages(self._language_maps() | {code: added}, self._languages.targets())
+        self._set_trained(languages, with_language(self.report, code, report))
         return self
 
     # Models made of this one
@@ -334,7 +329,7 @@ class Cr5(TextEncoder):
         codes = {self.find_language(lang) for lang in one_or_several(langs)}
         if not codes:
             raise Cr5Error("`langs` is empty; name a language")
-        return self._made(subset(self._trained(codes), codes))
+        return self._with_parts(subset(self._parts_of(codes), codes))
 
     def merge(self, other: "Cr5") -> Self:
         """A model with the languages of two models of the same space, which means that both were made of one fit.
@@ -344,8 +339,8 @@ class Cr5(TextEncoder):
         """
         if not isinstance(other, Cr5):
             raise Cr5TypeError(f"`other={other!r}` must be a model; load it with Cr5.load first")
-        trained = self._trained(self.langs), other._trained(other.langs)
-        return self._made(merge(*trained, (self.settings, other.settings)))
+        parts = self._parts_of(self.langs), other._parts_of(other.langs)
+        return self._with_parts(merge(*parts, (self.settings, other.settings)))
 
     def quantise(self, bits: Literal[16, 8]) -> Self:
         """A smaller model: word vectors and n-grams in float16, or in int8 with a scale for every word and n-gram.
@@ -353,7 +348,7 @@ class Cr5(TextEncoder):
         It is used like any other, and encodes without converting more than the words of the texts. Languages that
         have as few bits already stay as they are.
         """
-        return self._made(quantise(self._trained(self.langs), bits))
+        return self._with_parts(quantise(self._parts_of(self.langs), bits))
 
     def export(self, path: str | Path, *, format: ExportFormat, lang: str) -> None:  # noqa: A002
         """Write the words of a language and their vectors in a format of other libraries.
@@ -369,24 +364,25 @@ class Cr5(TextEncoder):
         shares = vocabulary.document_frequency(documents) / documents if documents else np.zeros(len(vocabulary.words))
         export(path, format, ExportedLanguage(lang, self._language(lang), self.settings.tokeniser, shares))
 
-    def _trained(self, langs: Collection[str]) -> Trained:
-        self._languages.require()
-        chosen = {lang: self._languages.map(lang) for lang in self.langs if lang in langs}
-        return Trained(chosen, self._report, self._targets())
+    def _parts_of(self, langs: Collection[str]) -> TrainedParts:
+        self._languages.check_fitted()
+        languages = {lang: self._languages.language(lang) for lang in self.langs if lang in langs}
+        return TrainedParts(languages, self._report, self._languages.targets())
 
-    def _made(self, trained: Trained) -> Self:
-        made = copy(self)
-        made._set_trained(*trained)
-        return made
+    def _with_parts(self, parts: TrainedParts) -> Self:
+        result = copy(self)
+        result._set_trained(MemoryLanguages(parts.languages, parts.targets), parts.report)
+        return result
 
-    def _maps(self) -> dict[str, LanguageMap]:
-        return {lang: self._languages.map(lang) for lang in self.langs}
+    def _language_maps(self) -> dict[str, LanguageMap]:
+        return {lang: self._languages.language(lang) for lang in self.langs}
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder; an earlier model in it is replaced atomically."""
-        self._languages.require()
+        self._languages.check_fitted()
         settings = self.settings.to_json() | {"rank": self.rank}
-        save(Path(path), {"settings": settings, "report": self._report}, self._maps(), self._targets())
+        metadata = {"settings": settings, "auto_rank": self.settings.rank == "auto", "report": self._report}
+        save(one_path(path, "path"), metadata, self._language_maps(), self._languages.targets())
 
     @classmethod
     def load(cls, path: str | Path, langs: str | Sequence[str] | None = None) -> Self:
@@ -394,8 +390,12 @@ class Cr5(TextEncoder):
 
         ``langs`` may name a language that the model encodes by a close one, see ``encode``.
         """
-        folder = open_model(Path(path), None if langs is None else one_or_several(langs), find_text_language)
-        return cls._of(Settings.from_json(folder.metadata["settings"]), folder, folder.metadata["report"])
+        folder = open_model(
+            one_path(path, "path"), None if langs is None else one_or_several(langs), find_text_language
+        )
+        auto = {"rank": "auto"} if folder.metadata.get("auto_rank") else {}  # missing in older models
+        settings = Settings.from_json(folder.metadata["settings"] | auto)
+        return cls._from_parts(settings, folder, folder.metadata["report"])
 
     @classmethod
     def load_published(
@@ -414,18 +414,18 @@ class Cr5(TextEncoder):
         Only the files of ``langs`` are read, by default all of the model. A vector of ``encode`` is the sum of the
         vectors of a text's words, as in the authors' libraries, at length 1. Words with white space are left out and
         counted in ``skipped``; with ``on_error="skip"``, so are lines that cannot be used, otherwise an error. ``rank``
-        is how many numbers a word has, if the lines do not tell. To read the files only once, ``save`` the model.
+        is the dimension of the word vectors, if the lines do not show it. To read the files only once, ``save`` the
+        model.
         """
         from cr5.exchange.published_vectors import read_published
 
-        return cls._of(*read_published(folder, name, langs, rank, on_error, skipped=skipped, progress=progress))
+        settings, maps, report = read_published(folder, name, langs, rank, on_error, skipped=skipped, progress=progress)
+        return cls._from_parts(settings, MemoryLanguages(maps), report)
 
     @classmethod
-    def _of(
-        cls, settings: Settings, languages: Mapping[str, LanguageMap] | ModelFolder, report: dict[str, Any]
-    ) -> Self:
+    def _from_parts(cls, settings: Settings, languages: Languages, report: dict[str, Any]) -> Self:
         model = cls()
-        model._start(settings, {"preset": settings.preset} | changed_settings(settings))
+        model._reset(settings, {"preset": settings.preset} | changed_settings(settings))
         model._set_trained(languages, report)
         return model
 
@@ -476,15 +476,6 @@ class Cr5(TextEncoder):
                 Path(folder), repo, private=private, licence=licence, evaluation=evaluation, revision=revision,
                 progress=progress,
             )  # fmt: skip
-
-
-def _with_language(report: dict[str, Any], lang: str, added: dict[str, Any]) -> dict[str, Any]:
-    """The report of a model with that of an added language."""
-    report["languages"][lang] = added["language"]
-    report.setdefault("added_languages", {})[lang] = added["fit"]
-    if "corpus" in report:  # reports of older models do not have it
-        report["corpus"]["languages"][lang] = added["corpus"]
-    return report
 
 
 _SETTING_NAMES = [row.name for row in setting_rows()]

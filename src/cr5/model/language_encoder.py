@@ -6,17 +6,18 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from cr5._typing import Array, Sparse
+from cr5._typing import Array
 from cr5.features.counts import WordCounts
 from cr5.features.subwords import Subwords
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.features.tokeniser import Tokens
 from cr5.retrieval.explanations import VectorParts
-from cr5.retrieval.vectors import document_vectors, times_quantised
+from cr5.retrieval.vectors import document_vectors, text_vector, times_quantised
 from cr5.storage.language_map import LanguageMap
 
-RECENT_WORDS = 4096  # outside the vocabulary whose vectors are kept
-BLOCK_TEXTS = 1024  # whose words outside the vocabulary, or of a quantised map, have vectors in memory at a time
+MAX_CACHED_WORDS = 4096  # words outside the vocabulary whose vectors are cached
+# Texts encoded at a time: bounds the memory for vectors of out-of-vocabulary words and of a quantised map.
+BLOCK_TEXTS = 1024
 
 
 Share = TypeVar("Share", float, Array)
@@ -59,8 +60,8 @@ class LanguageEncoder:
 
     def __init__(self, language: LanguageMap, weighting: Weighting) -> None:
         self.language = language
-        own = language.subwords
-        subwords = Subwords(own.ngrams, own.weights, own.squares) if own else None
+        stored = language.subwords
+        subwords = Subwords(stored.ngrams, stored.weights, stored.squares) if stored else None
         self._recent: dict[str, tuple[float, Array]] = {}  # word -> weight, vector; every access to it is atomic
         self.vocabulary = Vocabulary(language.words, language.idf, weighting, subwords)
 
@@ -68,13 +69,13 @@ class LanguageEncoder:
         """Word counts -> unit vectors, texts x rank; zero for a text without a word that has a vector."""
         columns = self.vocabulary.columns(counts.words)  # which is most of the work for known words, and done once
         unknown = [counts.words[i] for i in np.flatnonzero(columns < 0).tolist()] if self.language.subwords else []
-        is_converted = bool(unknown) or self.language.unit is not None
+        is_converted = bool(unknown) or self.language.scale is not None
         if is_converted and len(counts.matrix.indptr) - 1 > BLOCK_TEXTS:
             blocks = np.array_split(np.arange(counts.matrix.shape[0]), -(-counts.matrix.shape[0] // BLOCK_TEXTS))
             return np.vstack([self.vectors(counts.select_rows(rows).drop_unused_words()) for rows in blocks])
         outside = self._outside(unknown)
-        X = self.vocabulary.transform(counts, outside.weights, columns)
-        return self._document_vectors(X, outside)
+        X, language = self.vocabulary.transform(counts, outside.weights, columns), self.language
+        return document_vectors(X, language.map, language.offset, outside.vectors, language.scale)
 
     def vector(self, words: Sequence[str]) -> Array:
         """The tokens of one text -> what ``vectors`` computes for it in a batch."""
@@ -92,11 +93,11 @@ class LanguageEncoder:
     def parts(self, words: Sequence[str]) -> VectorParts:
         """The tokens of one text -> its vector, and what each different word contributes to it."""
         language, outside = self.language, self._outside(self._unknown(words))
-        X = self.vocabulary.transform_words(words, outside.weights)
-        known = X.indices[X.indices < len(language.words)]
+        columns, values = self.vocabulary.transform_words(words, outside.weights)
+        known = columns[columns < len(language.words)]
         names = [*(language.words[i] for i in known), *outside.weights]
-        summands = X.data[:, None] * np.vstack([language.vectors(known), outside.vectors])
-        vector = summands.sum(axis=0) - language.offset if X.nnz else np.zeros_like(language.offset)
+        summands = values[:, None] * np.vstack([language.vectors(known), outside.vectors])
+        vector = summands.sum(axis=0) - language.offset if len(columns) else np.zeros_like(language.offset)
         norm = float(np.linalg.norm(vector)) or 1.0
         return VectorParts(names, summands / norm, vector / norm)
 
@@ -115,12 +116,8 @@ class LanguageEncoder:
         return Coverage(share(in_vocabulary), share(has_ngram), share(neither))
 
     def _vector(self, words: Sequence[str], outside: OutsideWords) -> Array:
-        X = self.vocabulary.transform_words(words, outside.weights)
-        return np.asarray(self._document_vectors(X, outside)[0])
-
-    def _document_vectors(self, X: Sparse, outside: OutsideWords) -> Array:
-        language = self.language
-        return document_vectors(X, language.map, language.offset, outside.vectors, language.unit)
+        language, row = self.language, self.vocabulary.transform_words(words, outside.weights)
+        return text_vector(*row, language.map, language.offset, outside.vectors, language.scale)
 
     def _unknown(self, words: Iterable[str]) -> list[str]:
         """The words outside the vocabulary, if they may have vectors."""
@@ -134,9 +131,9 @@ class LanguageEncoder:
         found = {word: self._recent.get(word) for word in sorted(set(words))}
         new = self._encode_words([word for word, encoded in found.items() if encoded is None])
         if new:
-            if len(self._recent) + len(new) > RECENT_WORDS:
+            if len(self._recent) + len(new) > MAX_CACHED_WORDS:
                 self._recent.clear()
-            self._recent.update(list(new.items())[:RECENT_WORDS])
+            self._recent.update(list(new.items())[:MAX_CACHED_WORDS])
         encoded = {word: known or new[word] for word, known in found.items()}
         weights = {word: weight for word, (weight, _) in encoded.items() if weight}
         vectors = [vector for weight, vector in encoded.values() if weight]
@@ -144,12 +141,12 @@ class LanguageEncoder:
 
     def _encode_words(self, words: Sequence[str]) -> dict[str, tuple[float, Array]]:
         """|N| of every word, and N Z / |N| for its row N over the n-grams and their map Z, if it has any."""
-        own, subwords = self.language.subwords, self.vocabulary.subwords
-        if not words or own is None or subwords is None:
+        subword_map, subwords = self.language.subwords, self.vocabulary.subwords
+        if not words or subword_map is None or subwords is None:
             return {}
         lengths, rows = subwords.unit_rows(words)
         vectors = np.zeros((len(words), len(self.language.offset)), np.float32)
-        vectors[lengths > 0] = times_quantised(rows, own.map, own.unit)
+        vectors[lengths > 0] = times_quantised(rows, subword_map.map, subword_map.scale)
         return {
             word: (length, vector.copy())  # a view would keep all of them in memory
             for word, length, vector in zip(words, lengths.tolist(), vectors, strict=True)

@@ -1,4 +1,4 @@
-"""What a fitted model answers: vectors of texts, their languages and coverage, words, similarities and explanations."""
+"""The methods of a fitted model: vectors of texts, their languages and coverage, words, similarities, explanations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -8,8 +8,9 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.corpus.identification import Guess
 from cr5.corpus.texts import Texts, code_list, one_text, positions, text_list
-from cr5.errors import Cr5Error, NotFittedError, whole_number
+from cr5.errors import Cr5Error, Cr5TypeError, NotFittedError, whole_number
 from cr5.features.counts import WordCounts, are_few_and_short, count_words
+from cr5.message_parts import plural, quoted
 from cr5.model.language_encoder import Coverage, EncodedText
 from cr5.model.trained_languages import TrainedLanguages
 from cr5.retrieval.explanations import Explanation, VectorParts, explain_vectors
@@ -30,7 +31,7 @@ Weights: TypeAlias = Mapping[str, float] | None
 
 
 class TextEncoder:
-    """Trained languages, and what can be asked of them; ``Cr5`` adds how they are trained, saved and loaded."""
+    """The methods that only read a fitted model; ``Cr5`` adds training, saving and loading."""
 
     settings: Settings
     _languages: TrainedLanguages
@@ -46,7 +47,7 @@ class TextEncoder:
 
     @property
     def view_weights(self) -> Mapping[str, float]:
-        """What each view counts where texts are compared by all of them; see the setting ``strings_weight``."""
+        """The weight of each view in comparisons by all views; see the setting ``strings_weight``."""
         return self._languages.view_weights
 
     @property
@@ -65,11 +66,11 @@ class TextEncoder:
         """One text -> its vector (rank); several -> texts x rank. Vectors are float32 and of length 1.
 
         ``texts`` may be any sequence of strings, an array of NumPy or Arrow, or a column of a DataFrame. ``lang`` is
-        the language of all texts, or one for each; where it is None, it is guessed (see ``guess_languages``).
-        A language that the model does not have is encoded by a close one if there is such, nn by nb, with the warning
-        ``LanguageBorrowed``; see ``cr5.corpus.languages.CLOSE_LANGUAGES``.
-        Texts of any length are encoded in full. Words outside the vocabulary are encoded by their n-grams; the vector
-        of a text without a known word or n-gram is zero.
+        the language of all texts, or one for each; where it is None, it is guessed (see ``guess_languages``). A
+        language that the model does not have is encoded by a close one if there is such, nn by nb, with the warning
+        ``LanguageFallback``; see ``cr5.corpus.languages.CLOSE_LANGUAGES``. Texts of any length are encoded in full.
+        Words outside the vocabulary are encoded by their n-grams; the vector of a text without a known word or n-gram
+        is zero.
         """
         if isinstance(texts, str):
             return self.encode([texts], lang)[0]  # type: ignore[no-any-return]
@@ -77,7 +78,7 @@ class TextEncoder:
         if isinstance(lang, str):
             return self._encode(texts, [self._languages.find_for_text(lang)] * len(texts))
         result, codes = np.empty((len(texts), self.rank), np.float32), self._codes(texts, lang)
-        rules = [None if code is None else self.settings.tokeniser.same_rules(code) for code in codes]
+        rules = [None if code is None else self.settings.tokeniser.rules_key(code) for code in codes]
         for rows in positions(rules).values():
             result[rows] = self._encode([texts[row] for row in rows], [codes[row] for row in rows])
         return result
@@ -143,7 +144,9 @@ class TextEncoder:
         correctly, and 73 by a character-based identifier alone. The first guess among a set of languages reads their
         words and builds a table of them, which takes 12 to 16 bytes for each.
         """
-        self._languages.require()
+        self._languages.check_fitted()
+        if isinstance(texts, str):
+            raise Cr5TypeError(f"`texts` is {quoted(texts)}; give a list of texts, or this one to `guess_language`")
         texts = text_list(texts)
         guesser = self._languages.guesser(langs) if texts else None
         chunks = (texts[i : i + CHUNK_TEXTS] for i in range(0, len(texts), CHUNK_TEXTS))
@@ -151,14 +154,16 @@ class TextEncoder:
 
     def guess_language(self, text: str, langs: str | Iterable[str] | None = None) -> Guess:
         """The most probable language of one text, as in ``guess_languages``."""
-        return self.guess_languages([one_text(text)], langs)[0]
+        return self._languages.guesser(langs).guess(one_text(text))
 
     def similar_words(self, word: str, lang: str, to: str, k: int = 10) -> list[tuple[str, float]]:
         """The words of language ``to`` whose vectors have the largest cosine with a word of ``lang``."""
         lang, to = self.find_language(lang), self.find_language(to)
         k, source, target = whole_number("k", k), self._language(lang), self._language(to)
-        tokens = self.settings.tokeniser(text_list([word], "word"), lang).words
-        row = self._languages.encoder(lang).vocabulary.index.get(tokens[0]) if len(tokens) == 1 else None
+        tokens = self.settings.tokeniser([one_text(word, "word")], lang).words
+        if len(tokens) > 1:
+            raise Cr5Error(f"{word!r} has {len(tokens)} words, {', '.join(tokens)}; give one of them")
+        row = self._languages.encoder(lang).vocabulary.index.get(tokens[0]) if tokens else None
         if row is None:
             raise Cr5Error(
                 f"{word!r} is not one of the {len(source.words):,} words known in {lang}; "
@@ -202,7 +207,7 @@ class TextEncoder:
         return [lexicon.translations(token, k) if token in lexicon.index else [] for token in tokens]
 
     def scorer(self, weights: Weights = None) -> "Scorer":
-        """What compares the word counts of texts by all views (``cr5.retrieval.scorer``); see ``similarity``."""
+        """The scorer of word counts by all views (``cr5.retrieval.scorer``); see ``similarity``."""
         return self._languages.scorer(weights)
 
     @overload
@@ -261,7 +266,7 @@ class TextEncoder:
         return count_words(texts, lang, self.settings.tokeniser), lang
 
     def _language(self, lang: str) -> LanguageMap:
-        return self._languages.map(self.find_language(lang))
+        return self._languages.language(self.find_language(lang))
 
     def _parts(self, text: str, lang: str) -> VectorParts:
         lang = self._languages.find_for_text(lang)
@@ -269,14 +274,14 @@ class TextEncoder:
 
     def _codes(self, texts: list[str], langs: Langs, name: str = "lang") -> list[str | None]:
         """The given language of each text, None where it is to be guessed."""
-        self._languages.require()
+        self._languages.check_fitted()
         if isinstance(langs, str):
             return [self._languages.find_for_text(langs)] * len(texts)
         codes = code_list([None] * len(texts) if langs is None else langs, name)
         if len(codes) != len(texts):
             raise Cr5Error(
-                f"`{name}` has {len(codes):,} codes for {len(texts):,} texts; give one for all texts, or one for each, "
-                "None where it is to be guessed"
+                f"`{name}` has {plural(len(codes), 'code')} for {plural(len(texts), 'text')}; give one for all texts, "
+                "or one for each, None where it is to be guessed"
             )
         known = {code: self._languages.find_for_text(code) for code in set(codes) if code is not None}
         return [None if code is None else known[code] for code in codes]
@@ -312,6 +317,6 @@ class TextEncoder:
                 if len(rows) == len(chunk):
                     result[i : i + len(chunk)] = self._languages.encoder(lang).vectors(counts[lang])
                 else:
-                    own = counts[lang].select_rows(rows).drop_unused_words()
-                    result[i + rows] = self._languages.encoder(lang).vectors(own)
+                    selected = counts[lang].select_rows(rows).drop_unused_words()
+                    result[i + rows] = self._languages.encoder(lang).vectors(selected)
         return result

@@ -1,6 +1,6 @@
-"""The languages that a model knows: their words and maps, and what is made of them when it is first asked for."""
+"""The languages of a model: their words and maps, and the encoders, guessers, lexicons and scorers made of them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -11,17 +11,25 @@ from cr5._typing import Array
 from cr5.corpus.language_names import no_such_language
 from cr5.corpus.languages import find_language, find_text_language
 from cr5.corpus.texts import one_or_several
-from cr5.errors import Cr5Error, LanguageBorrowed, NotFittedError, warn
-from cr5.features.language_guess import GuesserCache, LanguageGuesser
+from cr5.errors import Cr5Error, LanguageFallback, NotFittedError, warn
+from cr5.features.language_guess import LanguageGuesser
+from cr5.model.bounded_cache import BoundedCache
 from cr5.model.language_encoder import LanguageEncoder
-from cr5.retrieval.lexicon_cache import LexiconCache
+from cr5.model.lexicons import read_or_make_lexicon
+from cr5.model.memory_languages import Languages
 from cr5.settings import Settings
+from cr5.storage.concept_targets import ConceptTargets
 from cr5.storage.language_map import LanguageMap
-from cr5.storage.model_files import LanguageSize, ModelFolder, language_size
+from cr5.storage.model_files import LanguageSize
 
 if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.retrieval.lexicon import Lexicon
     from cr5.retrieval.scorer import Scorer
+    from cr5.retrieval.strings import StringStatistics
+    from cr5.retrieval.translation import WordWeights
+
+MAX_CACHED_GUESSERS = 4  # sets of languages that guesses are made among
+MAX_CACHED_LEXICONS = 16
 
 
 class TrainedLanguages:
@@ -33,30 +41,33 @@ class TrainedLanguages:
 
     def __init__(
         self,
-        maps: Mapping[str, LanguageMap] | ModelFolder,
+        languages: Languages,
         settings: Settings,
         documents: Mapping[str, int],
         view_weights: Mapping[str, float] | None = None,
     ) -> None:
-        self._maps, self._settings, self._documents, self._view_weights = maps, settings, documents, view_weights
+        self._languages, self._settings, self._documents = languages, settings, documents
+        self._view_weights = view_weights
         self._encoders: dict[str, LanguageEncoder] = {}
-        self._guessers, self._lexicons = GuesserCache(), LexiconCache()
-        self._make_scorer: Callable[[Mapping[str, float]], Scorer] | None = None
+        self._guessers = BoundedCache[tuple[str, ...], LanguageGuesser](MAX_CACHED_GUESSERS)
+        self._lexicons = BoundedCache[tuple[str, str], "Lexicon"](MAX_CACHED_LEXICONS)
+        self._word_weights: dict[str, WordWeights] = {}
+        self._string_statistics: dict[str, StringStatistics] = {}
         self._lock = Lock()
 
     @property
     def codes(self) -> list[str]:
         """The languages."""
-        return self._maps.langs if isinstance(self._maps, ModelFolder) else list(self._maps)
+        return self._languages.langs
 
-    def require(self) -> None:
-        """Raise an error if there are none, because the model is not fitted."""
+    def check_fitted(self) -> None:
+        """Raise ``NotFittedError`` if there are no languages."""
         if not self.codes:
             raise NotFittedError
 
     def find(self, lang: str) -> str:
         """The language that a code in any spelling means; an error if there is none."""
-        self.require()
+        self.check_fitted()
         found = find_language(lang, self.codes)
         if found is None:
             raise Cr5Error(no_such_language("the model", repr(lang), self.codes))
@@ -64,25 +75,27 @@ class TrainedLanguages:
 
     def find_for_text(self, lang: str) -> str:
         """The language by which texts in a language are encoded: itself or, with a warning, a close one."""
-        self.require()
+        self.check_fitted()
         found = find_language(lang, self.codes)
         if found is None and (found := find_text_language(lang, self.codes)) is not None:
-            warn_of_borrowing(lang, found)
+            warn_of_close_language(lang, found)
         return self.find(lang) if found is None else found
 
     def sizes(self) -> dict[str, LanguageSize]:
         """How large each language is."""
-        if isinstance(self._maps, ModelFolder):
-            return self._maps.sizes()
-        return {lang: language_size(language) for lang, language in self._maps.items()}
+        return self._languages.sizes()
 
     def words(self, lang: str) -> list[str]:
         """A language's vocabulary, most frequent word first."""
-        return self._maps.words(lang) if isinstance(self._maps, ModelFolder) else self._maps[lang].words
+        return self._languages.words(lang)
 
-    def map(self, lang: str) -> LanguageMap:
+    def language(self, lang: str) -> LanguageMap:
         """The words of a language and their vectors."""
-        return self._maps.language(lang) if isinstance(self._maps, ModelFolder) else self._maps[lang]
+        return self._languages.language(lang)
+
+    def targets(self) -> ConceptTargets | None:
+        """The concept targets, to which a further language is fitted; None if the model has none."""
+        return self._languages.targets()
 
     def documents(self, lang: str) -> int:
         """How many documents a language was trained on; 0 if that is not known."""
@@ -90,60 +103,79 @@ class TrainedLanguages:
 
     def word_vectors(self, lang: str) -> Array:
         """words x rank: the vector of every word; the array cannot be written to."""
-        view = np.asarray(self.map(lang).vectors()).view()
+        view = np.asarray(self.language(lang).vectors()).view()
         view.flags.writeable = False
         return view
 
     def encoder(self, lang: str) -> LanguageEncoder:
-        """What turns texts of a language into vectors."""
+        """The encoder of a language."""
         if lang not in self._encoders:
             with self._lock:  # of several threads, only one makes it
                 if lang not in self._encoders:
-                    encoder = LanguageEncoder(self.map(lang), self._settings.weighting)
+                    encoder = LanguageEncoder(self.language(lang), self._settings.weighting)
                     encoder.vocabulary.index  # noqa: B018 - computed now, not by every thread
                     self._encoders[lang] = encoder
         return self._encoders[lang]
 
     def guesser(self, langs: str | Iterable[str] | None = None) -> LanguageGuesser:
-        """What guesses the language of texts, among some languages or all."""
-        self.require()
-        chosen = tuple(self.codes if langs is None else map(self.find, one_or_several(langs)))
-        if not chosen:
+        """The guesser among some languages, or all."""
+        self.check_fitted()
+        codes = tuple(self.codes if langs is None else map(self.find, one_or_several(langs)))
+        if not codes:
             raise Cr5Error("`langs` is empty; name a language")
-        return self._guessers.get(chosen, self.words, self._settings.tokeniser)
+
+        def make() -> LanguageGuesser:
+            return LanguageGuesser({lang: self.words(lang) for lang in codes}, self._settings.tokeniser)
+
+        return self._guessers.get(codes, make)
 
     def lexicon(self, source: str, target: str) -> "Lexicon":
         """The lexicon from one language to another, kept in memory and in the folder of a saved model."""
-        folder = self._maps if isinstance(self._maps, ModelFolder) else None
-        return self._lexicons.get(source, target, self.words, self.word_vectors, folder)
+        if source == target:
+            raise Cr5Error(f"the source and the target language are both {source}; a lexicon needs two languages")
+        return self._lexicons.get((source, target), lambda: read_or_make_lexicon(self._languages, source, target))
 
     @property
     def view_weights(self) -> Mapping[str, float]:
         """The weight of each view; the mapping cannot be changed."""
         from cr5.retrieval.scorer import DEFAULT_WEIGHTS
 
-        self.require()
+        self.check_fitted()
         return MappingProxyType(self._view_weights or DEFAULT_WEIGHTS)
 
     def scorer(self, weights: Mapping[str, float] | None = None) -> "Scorer":
-        """What compares texts by all views; ``weights`` replace those of some views."""
-        from cr5.retrieval.text_similarity import views_of_model
+        """The scorer that compares texts by all views; ``weights`` replace those of some views."""
+        from cr5.retrieval.scorer import DenseView, LexiconView, Scorer, StringsView, View
 
-        if self._make_scorer is None:
-            self._make_scorer = views_of_model(
-                lambda counts, lang: self.encoder(lang).vectors(counts),
-                self.lexicon,
-                lambda lang: self.encoder(lang).vocabulary,
-                self._documents.__getitem__,
-            )
         weights = weights or {}
         for name in weights:
             if name not in self.view_weights:
                 raise Cr5Error(f"there is no view {name!r}; the views are {', '.join(self.view_weights)}")
-        return self._make_scorer({**self.view_weights, **weights})
+        views: dict[str, View] = {
+            "dense": DenseView(lambda counts, lang: self.encoder(lang).vectors(counts)),
+            "lexicon": LexiconView(self.lexicon, self._weights_of_words),
+            "strings": StringsView(lambda _, lang: self._statistics_of_strings(lang), always=True),
+        }
+        return Scorer(views, {**self.view_weights, **weights})
+
+    def _weights_of_words(self, lang: str) -> "WordWeights":
+        from cr5.retrieval.translation import word_weights
+
+        if lang not in self._word_weights:
+            self._word_weights[lang] = word_weights(self.encoder(lang).vocabulary, self._documents[lang])
+        return self._word_weights[lang]
+
+    def _statistics_of_strings(self, lang: str) -> "StringStatistics":
+        from cr5.retrieval.strings import vocabulary_statistics
+
+        if lang not in self._string_statistics:
+            vocabulary, documents = self.encoder(lang).vocabulary, self._documents[lang]
+            frequency = vocabulary.document_frequency(documents)
+            self._string_statistics[lang] = vocabulary_statistics(vocabulary.words, frequency, documents)
+        return self._string_statistics[lang]
 
 
-def warn_of_borrowing(lang: str, close: str) -> None:
-    """Warn that texts in a language which a model does not have are encoded by a close one."""
+def warn_of_close_language(lang: str, close: str) -> None:
+    """Warn that texts in a language which a model does not have are encoded by a close language."""
     message = f"the model has no language {lang!r}; its texts are encoded by {close}, which is close to it in writing"
-    warn(message, LanguageBorrowed)
+    warn(message, LanguageFallback)

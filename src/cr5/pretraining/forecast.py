@@ -5,17 +5,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cr5.errors import Cr5Error, format_bytes
+from cr5.errors import Cr5Error
 from cr5.machine import available_cores, available_memory
+from cr5.message_parts import format_bytes
 from cr5.progress import ProgressCallback, no_progress
 from cr5.settings import Settings
 from cr5.sources.wikipedia.corpus_folder import work_folder
 from cr5.sources.wikipedia.dump_listing import Dump
 from cr5.sources.wikipedia.plan import WikipediaRequest, choose_dumps
-from cr5.storage.targets import check_free_space
+from cr5.storage.output_paths import check_free_space
 
 DOWNLOAD_BYTES_PER_SECOND = 5e6  # assumed
-# Compressed bytes of a dump that hold one article, as in the English Wikipedia, and that one core extracts in a second.
+# Compressed bytes of a dump per article (English Wikipedia), and those that one core extracts per second.
 ARTICLE_BYTES = {"cirrus": 5600.0, "xml": 3600.0, "parquet": 1800.0}
 EXTRACTED_BYTES_PER_SECOND = {"cirrus": 5e6, "xml": 2e6, "parquet": 10e6}
 CORPUS_BYTES_PER_ARTICLE = 1800.0

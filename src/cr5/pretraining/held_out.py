@@ -1,6 +1,5 @@
 """Articles that a pretrained model is not trained on: chosen by a hash of their concept, and compared afterwards."""
 
-import hashlib
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -13,13 +12,14 @@ from cr5.corpus.documents import Batch
 from cr5.corpus.reading import read, read_batches
 from cr5.corpus.writing import write
 from cr5.errors import Cr5Error
-from cr5.evaluate.aligned import AlignedSentences
-from cr5.evaluate.preparation import load_spaces
+from cr5.evaluate.aligned_sentences import AlignedSentences
 from cr5.evaluate.runs import Run
+from cr5.evaluate.systems.pretrained import PretrainedSystems, load_systems
 from cr5.evaluate.systems.registry import SYSTEMS
 from cr5.evaluate.systems.shared_tokens import shared_tokens
 from cr5.evaluate.tasks.sentences import evaluate_sentences
 from cr5.evaluate.texts import read_texts
+from cr5.hashing import hash_texts
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 
@@ -62,19 +62,19 @@ def training_batches(corpus: Path, held_out: Path) -> Iterator[Batch]:
 
 def _select(corpus: Path, chosen: Ints, held_out: bool) -> Iterator[Batch]:
     for batch in read_batches(corpus):
-        rows = np.flatnonzero(np.isin(_hashes(batch), chosen) == held_out)
+        rows = np.flatnonzero(np.isin(_hashes(batch), chosen, kind="sort") == held_out)
         if len(rows):
             yield Batch(batch.rows.take(pa.array(rows)), batch.source, batch.lines[rows])
 
 
 def _hashes(batch: Batch) -> Ints:
-    names = batch.rows["concept"].to_pylist()
-    digests = b"".join(hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
-    return np.frombuffer(digests, ">u8").astype(np.uint64)
+    return hash_texts(
+        batch.rows["concept"].to_pylist()
+    ).byteswap()  # big-endian: their order decides which are held out
 
 
 def evaluate_held_out(model: Cr5, held_out: Path, progress: ProgressCallback = no_progress) -> Run:
-    """How often a held-out article finds its version in another language among all held-out articles of that."""
+    """How often a held-out article finds its counterpart first among all held-out articles of the other language."""
     texts: dict[str, dict[str, str]] = {lang: {} for lang in model.langs}
     for document in read(held_out, langs=model.langs):
         texts[document.lang].setdefault(document.concept, document.text)
@@ -87,12 +87,12 @@ def evaluate_held_out(model: Cr5, held_out: Path, progress: ProgressCallback = n
     if not pairs:
         raise Cr5Error(f"no two languages share {MIN_CONCEPTS} held-out concepts; raise `sample`")
     tokeniser = model.settings.tokeniser
-    spaces = load_spaces(model, model.langs, None, [], {}, progress).spaces
     counted = read_texts(read_batches(held_out, langs=model.langs), tokeniser).languages
-    spaces[SYSTEMS["shared-tokens"].name] = shared_tokens(counted, rank=model.rank, seed=0)
+    baseline = {SYSTEMS["shared-tokens"].name: shared_tokens(counted, rank=model.rank, seed=0)}
+    spaces = {**load_systems(model, model.langs, None, progress).spaces, **baseline}
     sizes = [len(pair) for pair in pairs]
     most = f"{min(sizes):,} to {max(sizes):,}" if min(sizes) < max(sizes) else f"{max(sizes):,}"
     return evaluate_sentences(
-        spaces, pairs, tokeniser=tokeniser, queries=MAX_CONCEPTS, separate=0.0,
+        PretrainedSystems(spaces, tokeniser), pairs, queries=MAX_CONCEPTS, separate=0.0,
         title=f"{most} held-out articles of each pair of languages", progress=progress,
     )  # fmt: skip

@@ -14,10 +14,11 @@ from cr5.evaluate.report.files import write_reports
 from cr5.exchange.hub import check_push, push
 from cr5.exchange.model_card import CARD, check_licence, model_card, read_run
 from cr5.model import Cr5
-from cr5.model.training import checkpoint_path, train_model
+from cr5.model.folder_training import checkpoint_path, train_model
 from cr5.pretraining.forecast import Forecast, check_resources, forecast
 from cr5.pretraining.held_out import evaluate_held_out, hold_out, training_batches
 from cr5.progress import Progress, ProgressCallback, no_progress
+from cr5.sources.http.client import make_user_agent
 from cr5.sources.wikipedia.build import build
 from cr5.sources.wikipedia.executor import open_executor
 from cr5.sources.wikipedia.plan import WikipediaRequest
@@ -25,10 +26,10 @@ from cr5.storage.atomic import atomic_write
 from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
 from cr5.storage.model_files import check_model_folder, has_model, open_model
+from cr5.storage.output_paths import beside
 
 STAGES = ("corpus", "held-out", "training", "evaluation", "card", "push")
 FORMAT = 1
-USER_AGENT = "cr5 (https://pypi.org/project/cr5)"
 _FIXED = ("langs", "source", "date", "ids", "sample", "concepts", "drop_foreign", "dedupe")
 
 
@@ -44,7 +45,7 @@ class Pretrained:
 
 def work_path(output: Path) -> Path:
     """The folder beside the model with the corpus, the held-out articles, the evaluation and the record of stages."""
-    return Path(f"{output if output.name else output.resolve()}.pretraining")
+    return beside(output, "pretraining")
 
 
 def has_begun(output: Path) -> bool:
@@ -64,7 +65,7 @@ def pretrain(
     threads: int | None = None,
     workers: int | None = None,
     executor: Executor | None = None,
-    user_agent: str = USER_AGENT,
+    user_agent: str | None = None,
     confirm: Callable[[Forecast], bool] = lambda forecast: True,
     progress: ProgressCallback = no_progress,
 ) -> Pretrained | None:
@@ -75,7 +76,7 @@ def pretrain(
     ``Cr5``. Up to 2,000 concepts are not trained on: their articles are what the model is evaluated with. ``executor``
     extracts the dumps; by default, ``workers`` processes do. ``memory`` limits the fit, in bytes.
     """
-    given = dict(settings or {})
+    given, agent = dict(settings or {}), user_agent or make_user_agent()
     model = Cr5(**given)
     check_licence(licence)
     if repo is not None:
@@ -90,9 +91,7 @@ def pretrain(
         if has_model(output):
             raise Cr5Error(f"{output} has a model already; name another folder")
         limits: dict[str, Any] = {"memory": memory, "threads": threads, "workers": workers}
-        expected = forecast(
-            request, work / "corpus", model.settings, **limits, user_agent=user_agent, progress=progress
-        )
+        expected = forecast(request, work / "corpus", model.settings, **limits, user_agent=agent, progress=progress)
         if not confirm(expected):
             return None
         check_resources(expected, output, memory)
@@ -100,24 +99,24 @@ def pretrain(
     with locked(work / "lock", error_if_locked=Cr5Error(f"{output}: another process is pretraining it; wait for it")):
         run = _Pretraining(request, output, work, model, given, progress)
         run.begin()
-        run.stage("corpus", lambda: run.make_corpus(executor, workers, user_agent))
-        run.stage("held-out", lambda: {"concepts": hold_out(run.corpus, run.held_out, progress)})
-        run.stage("training", lambda: run.train(memory, threads))
-        run.stage("evaluation", run.evaluate)
+        run.run_stage("corpus", lambda: run.make_corpus(executor, workers, agent))
+        run.run_stage("held-out", lambda: {"concepts": hold_out(run.corpus, run.held_out, progress)})
+        run.run_stage("training", lambda: run.train(memory, threads))
+        run.run_stage("evaluation", run.evaluate)
         named = {"repo": repo, "licence": licence}
-        run.stage("card", lambda: run.write_card(repo, licence), again=run.recorded("card", named) != named)
+        run.run_stage("card", lambda: run.write_card(repo, licence), repeat=run.recorded("card", named) != named)
         pushed = None
         if repo is not None:
 
             def upload() -> dict[str, Any]:
                 return {"repo": repo, "url": push(output, repo, private=private, progress=progress)}
 
-            pushed = run.stage("push", upload, again=run.recorded("push").get("repo") != repo)["url"]
+            pushed = run.run_stage("push", upload, repeat=run.recorded("push").get("repo") != repo)["url"]
     return Pretrained(output, run.evaluation, read_run(run.evaluation)["means"], pushed)
 
 
 def _shown(value: Any) -> Any:
-    """Lists as they are given, da,it."""
+    """A value as the caller writes it: a list as da,it."""
     return ",".join(value) if isinstance(value, list) else value
 
 
@@ -149,9 +148,15 @@ class _Pretraining:
         try:
             state = read_json(self.path)
             earlier, wanted = state["request"], self.state["request"]
+            found_format = state["format"]
             changed = [name for name in wanted if earlier[name] != wanted[name]]
         except (ValueError, KeyError, TypeError) as error:
             raise Cr5Error(f"{self.path} is damaged; delete {self.path.parent} to begin again") from error
+        if found_format != FORMAT:
+            raise Cr5Error(
+                f"{self.path} has the format {found_format!r}, but this version reads {FORMAT}; continue with the "
+                f"version that wrote it, or delete {self.path.parent} to begin again"
+            )
         if changed:
             name = changed[0]
             raise Cr5Error(
@@ -165,11 +170,11 @@ class _Pretraining:
         found: dict[str, Any] = self.state["stages"].get(name, {})
         return found if keys is None else {key: found[key] for key in keys if key in found}
 
-    def stage(self, name: str, do: Callable[[], dict[str, Any]], again: bool = False) -> dict[str, Any]:
-        """Do a stage unless it is finished, and record what it returns; the later ones are then to be done again."""
-        if not self.recorded(name) or again:
+    def run_stage(self, name: str, work: Callable[[], dict[str, Any]], repeat: bool = False) -> dict[str, Any]:
+        """Do a stage unless it is finished, and record what it returns; the later ones then have to be repeated."""
+        if not self.recorded(name) or repeat:
             self.progress(Progress("pretrain", STAGES.index(name), len(STAGES), name))
-            facts = do()
+            facts = work()
             done = {earlier: self.state["stages"][earlier] for earlier in STAGES[: STAGES.index(name)]}
             finished = {"finished": datetime.now(UTC).isoformat(timespec="seconds")}
             self.state["stages"] = done | {name: finished | facts}

@@ -1,1 +1,1 @@
-"""Search: queries x candidates -> scores, the best k, and explanations."""
+"""Retrieval: the scores of queries x candidates, the best k, and explanations."""

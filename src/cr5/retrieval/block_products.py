@@ -23,7 +23,7 @@ FEW_ROWS = 16  # which are multiplied one by one
 
 
 @dataclass(frozen=True)
-class WeightedRows:
+class WeightedView:
     """One view of queries and candidates: it adds weight q'c to a score.
 
     queries, candidates: rows of as many dimensions, dense or sparse, the same texts in every view. ``background`` are
@@ -44,9 +44,9 @@ class WeightedRows:
                 "give rows of the same view"
             )
 
-    def select_queries(self, chosen: "Mask | Ints | slice") -> "WeightedRows":
+    def select_queries(self, rows: "Mask | Ints | slice") -> "WeightedView":
         """Only some of the queries; the background stays."""
-        return replace(self, queries=self.queries[chosen])
+        return replace(self, queries=self.queries[rows])
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,17 @@ class BlockSizes:
 
 def map_blocks(
     function: Callable[[Blocks], Result],
-    views: Sequence[WeightedRows],
+    views: Sequence[WeightedView],
     sizes: BlockSizes,
-    chosen: Ints | None = None,
+    candidate_rows: Ints | None = None,
 ) -> list[Result]:
     """Call ``function`` on every thread with blocks of candidates and their products with all queries.
 
-    Each item is a slice of the candidates, or of ``chosen``, the numbers of some of them, and for every view its
-    weighted products, candidates x queries. The threads share the blocks, and each gets its own in ascending order.
+    Each item is a slice of the candidates, or of ``candidate_rows``, the numbers of some of them, and for every view
+    its weighted products, candidates x queries. The threads share the blocks, and each gets its own in ascending order.
     Returns the result of every thread.
     """
-    number = views[0].candidates.shape[0] if chosen is None else len(chosen)
+    number = views[0].candidates.shape[0] if candidate_rows is None else len(candidate_rows)
     queries = views[0].queries.shape[0]
     step = max(sizes.candidates, min(sizes.products // max(queries, 1), -(-number // sizes.threads)))
     starts = iter(range(0, number, step))  # next() on it is atomic, so that the threads can share it
@@ -87,7 +87,7 @@ def map_blocks(
         memory = [np.empty(min(step, number) * queries, np.float32) for _ in views]
         for start in starts:
             block = slice(start, min(start + step, number))
-            rows = block if chosen is None else chosen[block]
+            rows = block if candidate_rows is None else candidate_rows[block]
             yield (
                 block,
                 [
@@ -137,11 +137,11 @@ def multiply_pairs(left: Matrix, right: Matrix, rows: Ints, columns: Ints) -> Ar
     from cr5.retrieval.kernels import sparse_products
 
     products = np.empty(len(rows), np.float32)
-    (offsets, own, values), matrix = arrays_of(left), arrays_of(right)
+    (offsets, left_columns, values), matrix = arrays_of(left), arrays_of(right)
     starts = [*np.flatnonzero(np.diff(rows, prepend=-1)).tolist(), len(rows)]
     for begin, end in pairwise(starts):
         row = slice(offsets[rows[begin]], offsets[rows[begin] + 1])
-        products[begin:end] = sparse_products(own[row], values[row], *matrix, columns[begin:end])
+        products[begin:end] = sparse_products(left_columns[row], values[row], *matrix, columns[begin:end])
     return products
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.machine import available_cores, one_blas_thread
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.retrieval.clustering import kmeans, training_step
-from cr5.retrieval.csls import empty_heaps
+from cr5.retrieval.clustering import kmeans, sampling_step
+from cr5.retrieval.heaps import best_first, empty_heaps
 from cr5.retrieval.top_k import nearest
 
 QUERY_ROWS = 65_536  # of the left side at a time
@@ -48,20 +48,20 @@ def nearest_in_both_directions(
     Rows of ``left`` are compared with those of ``right`` in the ``probes`` lists of their nearest centroids, of all
     ``lists``. Both may be in half precision; only a block of them is converted at a time.
     """
-    centroids = kmeans(right[:: training_step(len(right), lists)].astype(np.float32), lists) if lists > 1 else None
+    centroids = kmeans(right[:: sampling_step(len(right), lists)].astype(np.float32), lists) if lists > 1 else None
     order, starts = _by_list(np.zeros((len(right), 1), int) if centroids is None else nearest(right, centroids, 1)[0])
     found = np.empty((len(left), min(k, len(right))), np.int64)
-    scores, indices = _heaps(len(right), min(k, len(left)))
+    indices, scores = _heaps(len(right), min(k, len(left)))
     for begin in range(0, len(left), query_rows):
         queries = left[begin : begin + query_rows].astype(np.float32)
         probed = np.zeros((len(queries), 1), int) if centroids is None else nearest(queries, centroids, probes)[0]
         by_list, ends = _by_list(probed)
         blocks = _blocks(by_list // probed.shape[1], ends, order, starts)
         parts = _compare(queries, right, blocks, scores, indices, begin, found.shape[1], threads or available_cores())
-        own_scores, own_indices = (np.hstack(arrays) for arrays in zip(*parts, strict=True))
-        found[begin : begin + query_rows] = _best_first(own_scores, own_indices, found.shape[1])
+        query_indices, query_scores = zip(*parts, strict=True)
+        found[begin : begin + query_rows] = best_first(query_indices, query_scores, found.shape[1])[0]
         progress(Progress("search", min(begin + query_rows, len(left)), len(left)))
-    return BothDirections(found, _best_first(scores, indices, scores.shape[1]))
+    return BothDirections(found, best_first([indices], [scores], scores.shape[1])[0])
 
 
 def _by_list(lists: Ints) -> tuple[Ints, Ints]:
@@ -74,9 +74,9 @@ def _by_list(lists: Ints) -> tuple[Ints, Ints]:
 def _blocks(queries: Ints, query_starts: Ints, rows: Ints, starts: Ints) -> Iterator[tuple[Ints, Ints]]:
     """Rows of a list, a part of them at a time, and the queries that they are compared with."""
     for number in range(min(len(starts), len(query_starts)) - 1):
-        own = queries[query_starts[number] : query_starts[number + 1]]
-        for begin in range(starts[number], starts[number + 1] if len(own) else 0, BLOCK_ROWS):
-            yield rows[begin : min(begin + BLOCK_ROWS, starts[number + 1])], own
+        compared = queries[query_starts[number] : query_starts[number + 1]]
+        for begin in range(starts[number], starts[number + 1] if len(compared) else 0, BLOCK_ROWS):
+            yield rows[begin : min(begin + BLOCK_ROWS, starts[number + 1])], compared
 
 
 def _compare(
@@ -88,14 +88,14 @@ def _compare(
     offset: int,
     k: int,
     threads: int,
-) -> list[tuple[Array, Ints]]:
+) -> list[tuple[Ints, Array]]:
     """Push the products of all blocks onto the heaps of the right rows; return those of the queries, by thread."""
     from cr5.retrieval.kernels import keep_top_both
 
     shared = iter(list(blocks))  # next() on it is atomic. No two blocks have a right row in common
 
-    def process(_: int) -> tuple[Array, Ints]:
-        own_scores, own_indices = _heaps(len(queries), k)
+    def process(_: int) -> tuple[Ints, Array]:
+        query_indices, query_scores = _heaps(len(queries), k)
         memory = np.empty(BLOCK_ROWS * BLOCK_COLUMNS, np.float32)
         for rows, columns in shared:
             vectors = right[rows].astype(np.float32)
@@ -103,8 +103,8 @@ def _compare(
                 part = columns[begin : begin + BLOCK_COLUMNS]
                 products = memory[: len(rows) * len(part)].reshape(len(rows), len(part))
                 np.dot(vectors, queries[part].T, out=products)
-                keep_top_both(products, rows, part, offset, scores, indices, own_scores, own_indices)
-        return own_scores, own_indices
+                keep_top_both(products, rows, part, offset, scores, indices, query_scores, query_indices)
+        return query_indices, query_scores
 
     with one_blas_thread():
         if threads == 1:
@@ -113,10 +113,5 @@ def _compare(
             return list(pool.map(process, range(threads)))
 
 
-def _heaps(rows: int, k: int) -> tuple[Array, Ints]:
-    return empty_heaps(rows, k), np.full((rows, k), NONE, np.int64)
-
-
-def _best_first(scores: Array, indices: Ints, k: int) -> Ints:
-    order = np.lexsort((indices, -scores), axis=1)[:, :k]
-    return np.take_along_axis(indices, order, axis=1)
+def _heaps(rows: int, k: int) -> tuple[Ints, Array]:
+    return np.full((rows, k), NONE, np.int64), empty_heaps(rows, k)

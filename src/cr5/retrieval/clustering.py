@@ -11,12 +11,12 @@ LISTS_PER_SQRT_ROW = 4  # number of lists / sqrt(number of rows)
 
 
 def number_of_lists(rows: int) -> int:
-    """The number of inverted lists of so many rows, a power of two."""
+    """The number of inverted lists for this many rows, a power of two."""
     return int(2 ** round(np.log2(LISTS_PER_SQRT_ROW * rows**0.5)))
 
 
-def training_step(rows: int, lists: int) -> int:
-    """The n for which every n-th row is enough to find the centroids of so many lists."""
+def sampling_step(rows: int, lists: int) -> int:
+    """The step at which sampled rows are enough to train this many centroids."""
     return max(1, rows // (TRAINING_VECTORS_PER_CENTROID * lists))
 
 

@@ -1,13 +1,14 @@
 """CSLS, cosine similarity corrected for hubs: csls(q, c) = 2 cos(q, c) - r(q) - r(c).
 
-r(v), the neighbourhood mean of a vector, is its mean cosine with the ``NEIGHBOURS`` nearest vectors of the other
-language. It measures the hubness of a vector: hubs are close to everything, and so would be found for every query.
+r(v), the hubness or neighbourhood mean of a vector, is its mean cosine with the ``NEIGHBOURS`` nearest vectors of the
+other language. It is large for hubs, which are close to everything, and so would be found for every query.
 """
 
 import numpy as np
 
 from cr5._typing import Array
-from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedRows, map_blocks
+from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedView, map_blocks
+from cr5.retrieval.heaps import empty_heaps
 
 NEIGHBOURS = 10
 
@@ -34,22 +35,17 @@ def neighbourhood_means(vectors: Matrix, background: Matrix, *, sizes: BlockSize
             keep_largest(products, largest[block])
 
     for i in range(0, background.shape[0], sizes.queries):
-        map_blocks(process, [WeightedRows(background[i : i + sizes.queries], vectors)], sizes)
+        map_blocks(process, [WeightedView(background[i : i + sizes.queries], vectors)], sizes)
     return _mean(largest)
 
 
 def means_of_largest(products: Array) -> Array:
-    """r(v) from the products of each vector with all others: a row each, -inf left out; 0 for a row without any."""
+    """r(v) from a row of products for each v; entries of -inf are ignored, and a row without others gives 0."""
     from cr5.retrieval.kernels import keep_largest
 
     largest = empty_heaps(len(products), min(NEIGHBOURS, products.shape[1]))
     keep_largest(products, largest)
     return _mean(largest)
-
-
-def empty_heaps(rows: int, k: int) -> Array:
-    """rows x k: heaps filled with -inf, which any product replaces."""
-    return np.full((rows, k), -np.inf, np.float32)
 
 
 def _mean(largest: Array) -> Array:

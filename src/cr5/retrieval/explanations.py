@@ -1,7 +1,7 @@
 """What makes two texts similar: the contributions of their words."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,11 +50,10 @@ class ViewContribution(NamedTuple):
 class Explanation(NamedTuple):
     """Why two texts are similar.
 
-    The contributions of ``words_a`` and ``rest_a`` add up to ``similarity``, and so do those of
-    ``words_b`` and ``rest_b``; the rest is what centring subtracts, and the words that are not listed.
+    ``similarity`` is the cosine of the vectors. The contributions of ``words_a`` and ``rest_a`` add up to it, and so do
+    those of ``words_b`` and ``rest_b``; the rest is what centring subtracts, and the words that are not listed.
     ``pairs`` are the strongest products of one word of each text. ``views``, if they were asked for, add up to
-    ``similarity_by_views``, which is what ``Cr5.similarity`` returns; ``similarity`` is the cosine of the vectors.
-    Words of views have falls (see ``CosineFall``), also those of the view of vectors, and not contributions.
+    ``similarity_by_views``, which is what ``Cr5.similarity`` returns; their words have falls (see ``CosineFall``).
     """
 
     similarity: float
@@ -93,15 +92,3 @@ def explain_vectors(a: VectorParts, b: VectorParts, k: int) -> Explanation:
         similarity - float(values_a[top_a].sum()),
         similarity - float(values_b[top_b].sum()),
     )
-
-
-class Explainer(Protocol):
-    """A model that encodes texts and explains their similarity."""
-
-    def encode(self, texts: Sequence[str], lang: str) -> Array:
-        """Texts of one language -> texts x rank, unit rows."""
-        ...
-
-    def explain(self, text_a: str, lang_a: str, text_b: str, lang_b: str, k: int = 10) -> Explanation:
-        """The words that make two texts similar, with their contributions to the cosine."""
-        ...

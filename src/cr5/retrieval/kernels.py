@@ -9,8 +9,9 @@ from cr5._typing import Array, Ints, Mask
 from cr5.machine.compiler import compiled, count_bits
 
 LANES = 64  # products that are compared at a time, which the compiler vectorises
-EMPTY = -1  # a slot of a table without a column
-SLOTS_TO_FIND, SLOTS_TO_ADD = 16, 4  # of a table for each column in it; a larger one is searched faster and made slower
+EMPTY = -1  # an empty entry of a hash table
+# Entries of a hash table per column; a larger table is faster to search and slower to build.
+SLOTS_TO_FIND, SLOTS_TO_ADD = 16, 4
 
 
 @compiled
@@ -66,16 +67,16 @@ def keep_top(
     """Push candidates onto the heaps of the queries, whose roots have the scores ``worst``."""
     for c in range(len(products)):
         for first in range(0, len(worst), LANES):
-            piece, least = products[c, first : first + LANES], worst[first : first + LANES]
+            piece, thresholds = products[c, first : first + LANES], worst[first : first + LANES]
             better = False
             for i in range(len(piece)):
-                better |= weight * piece[i] - penalty[c] > least[i]
+                better |= weight * piece[i] - penalty[c] > thresholds[i]
             if better:
                 for i in range(len(piece)):
                     score = weight * piece[i] - penalty[c]
-                    if score > least[i]:
+                    if score > thresholds[i]:
                         replace_worst(scores[first + i], indices[first + i], score, start + c)
-                        least[i] = scores[first + i, 0]
+                        thresholds[i] = scores[first + i, 0]
 
 
 @compiled
@@ -93,32 +94,32 @@ def keep_top_both(
     for r in range(len(rows)):
         heap, indices = row_scores[rows[r]], row_indices[rows[r]]
         for first in range(0, len(columns), LANES):
-            piece, least, worst_of_row = products[r, first : first + LANES], worst[first : first + LANES], heap[0]
+            piece, thresholds, worst_of_row = products[r, first : first + LANES], worst[first : first + LANES], heap[0]
             better = False
             for i in range(len(piece)):
-                better |= (piece[i] > least[i]) | (piece[i] > worst_of_row)
+                better |= (piece[i] > thresholds[i]) | (piece[i] > worst_of_row)
             if better:
                 for i in range(len(piece)):
                     column = columns[first + i]
-                    if piece[i] > least[i]:
+                    if piece[i] > thresholds[i]:
                         replace_worst(column_scores[column], column_indices[column], piece[i], rows[r])
-                        least[i] = column_scores[column, 0]
+                        thresholds[i] = column_scores[column, 0]
                     if piece[i] > heap[0]:
                         replace_worst(heap, indices, piece[i], offset + column)
 
 
 @compiled
 def count_no_worse(
-    products: Array, weight: float, penalty: Array, least: Array, groups: Ints, starts: Ints, members: Ints,
+    products: Array, weight: float, penalty: Array, thresholds: Array, groups: Ints, starts: Ints, members: Ints,
     counts: Ints,
 ) -> None:  # fmt: skip
-    """Count, for each query, the candidates of other concepts that score ``least`` or more."""
+    """Count, for each query, the candidates of other concepts that score as much as its threshold or more."""
     for c in range(len(products)):
         row = products[c]
         for q in range(len(counts)):
-            counts[q] += weight * row[q] - penalty[c] >= least[q]
+            counts[q] += weight * row[q] - penalty[c] >= thresholds[q]
         for q in members[starts[groups[c]] : starts[groups[c] + 1]]:
-            counts[q] -= weight * row[q] - penalty[c] >= least[q]
+            counts[q] -= weight * row[q] - penalty[c] >= thresholds[q]
 
 
 @compiled
@@ -132,7 +133,7 @@ def best_counterpart_scores(
 
 
 @compiled(fastmath={"reassoc", "contract"})
-def multiply(rows: Array, query: Array) -> Array:
+def multiply_vector(rows: Array, query: Array) -> Array:
     """Products of one query with rows; with several threads, BLAS would mostly wait."""
     products = np.zeros(len(rows), np.float32)
     for row in range(len(rows)):
@@ -181,12 +182,29 @@ def decode_codes(scales: Array, coarse: Array, fine: Array, steps: float, rows: 
             out[i, j] = scales[rows[i]] * number
 
 
+@compiled(fastmath={"reassoc", "contract"})
+def keep_nearest(rows: Array, query: Array, chosen: Mask, scores: Array, best: Ints) -> None:
+    """Push the chosen rows onto the heap of those with the largest products with a query."""
+    for row in range(len(rows)):
+        if chosen[row]:
+            product = np.float32(0)
+            for j in range(rows.shape[1]):
+                product += rows[row, j] * query[j]
+            if product > scores[0]:
+                replace_worst(scores, best, product, row)
+
+
 @compiled
-def keep_best(scores: Array, chosen: Mask, best_scores: Array, best: Ints) -> None:
-    """Push the chosen rows onto the heap of those with the largest scores."""
-    for row in range(len(scores)):
-        if scores[row] > best_scores[0] and chosen[row]:
-            replace_worst(best_scores, best, scores[row], row)
+def means_of_nearest(rows: Array, query: Array, starts: Ints, k: int) -> Array:
+    """The mean of the k largest products of a query with each group of rows, ``starts[i]`` to ``starts[i + 1]``."""
+    products, means = multiply_vector(rows, query).reshape(1, -1), np.zeros(len(starts) - 1, np.float32)
+    for group in range(len(means)):
+        own = products[:, starts[group] : starts[group + 1]]
+        largest = np.full((1, min(k, own.shape[1])), -np.inf, np.float32)
+        if largest.size:
+            keep_largest(own, largest)
+            means[group] = largest.sum() / largest.size
+    return means
 
 
 @compiled
@@ -266,10 +284,10 @@ def multiply_sparse(
 
 
 @compiled
-def _table_mask(least: int) -> np.uint32:
+def _table_mask(min_slots: int) -> np.uint32:
     """The size of a table with at least this many slots, minus 1; the size is a power of two."""
     size = 2
-    while size < least:
+    while size < min_slots:
         size *= 2
     return np.uint32(size - 1)
 

@@ -13,15 +13,18 @@ from typing import NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import Cr5Error, quoted, whole_number
+from cr5.errors import Cr5Error, whole_number
 from cr5.features.ngrams import character_ngrams
 from cr5.features.tfidf import tfidf_rows
-from cr5.retrieval.block_products import Blocks, BlockSizes, WeightedRows, map_blocks
-from cr5.retrieval.csls import empty_heaps, means_of_largest
+from cr5.message_parts import quoted
+from cr5.retrieval.block_products import Blocks, BlockSizes, WeightedView, map_blocks
+from cr5.retrieval.csls import means_of_largest
+from cr5.retrieval.heaps import best_first, empty_heaps
+from cr5.retrieval.sparse_rows import arrays_of
 from cr5.retrieval.strings import to_latin
 from cr5.retrieval.vectors import unit_rows
 
-TRANSLATIONS = 10
+TRANSLATIONS_PER_WORD = 10
 """The number of translations that a lexicon keeps for each word."""
 MAX_WORDS = 100_000  # of each language: with vectors of rank 300, all pairs of them take 6 x 10^12 operations
 STRING_WEIGHT = 0.3  # of the cosine of n-grams beside CSLS
@@ -51,7 +54,7 @@ class Lexicon:
     def __repr__(self) -> str:
         return f"Lexicon(source_words={len(self.source_words)}, target_words={len(self.target_words)})"
 
-    def translations(self, word: str, k: int = TRANSLATIONS) -> list[tuple[str, float]]:
+    def translations(self, word: str, k: int = TRANSLATIONS_PER_WORD) -> list[tuple[str, float]]:
         """The k most probable translations of a word with their probabilities; the word has to be known."""
         k, row = whole_number("k", k), self.index.get(word)
         if row is None:
@@ -92,7 +95,9 @@ def make_lexicon(
     """
     source, target = (WordVectors(words[:max_words], vectors[:max_words]) for words, vectors in (source, target))
     ngrams = spelling_rows(source.words, target.words, transliterate) if string_weight else None
-    indices, scores = _best_translations(source, target, ngrams, TRANSLATIONS, string_weight, sizes or BlockSizes())
+    indices, scores = _best_translations(
+        source, target, ngrams, TRANSLATIONS_PER_WORD, string_weight, sizes or BlockSizes()
+    )
     probabilities = _softmax(scores / temperature)
     return Lexicon(source.words, target.words, indices.astype(np.int32), probabilities.astype(np.float16))
 
@@ -113,25 +118,22 @@ def _best_translations(
     from cr5.retrieval.kernels import add_sparse_products, keep_top
 
     n, k = len(source.words), min(k, len(target.words))
-    postings = ngrams[0].tocsc() if ngrams else None
+    postings = arrays_of(ngrams[0].tocsc()) if ngrams else None  # by n-gram: the source words that have it
 
     def process(blocks: Blocks) -> tuple[Ints, Array]:
         indices, scores, worst = np.zeros((n, k), np.int64), empty_heaps(n, k), np.full(n, -np.inf, np.float32)
         for block, [products] in blocks:
             penalty = means_of_largest(products)
             if ngrams and postings is not None:
-                rows = ngrams[1][block]
-                candidates, queries = ((m.indptr, m.indices, m.data) for m in (rows, postings))
-                add_sparse_products(products, np.float32(string_weight / 2), *candidates, *queries)
+                add_sparse_products(products, np.float32(string_weight / 2), *arrays_of(ngrams[1][block]), *postings)
             keep_top(products, np.float32(2), penalty, block.start, worst, indices, scores)
         return indices, scores
 
     if not n or not k:
         return np.zeros((n, 0), np.int64), np.zeros((n, 0), np.float32)
-    parts = map_blocks(process, [WeightedRows(unit_rows(source.vectors), unit_rows(target.vectors))], sizes)
-    indices, scores = (np.hstack(arrays) for arrays in zip(*parts, strict=True))
-    order = np.lexsort((indices, -scores), axis=1)[:, :k]
-    return np.take_along_axis(indices, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    parts = map_blocks(process, [WeightedView(unit_rows(source.vectors), unit_rows(target.vectors))], sizes)
+    indices, scores = zip(*parts, strict=True)
+    return best_first(indices, scores, k)
 
 
 def spelling_rows(source: Sequence[str], target: Sequence[str], transliterate: bool = True) -> tuple[Sparse, Sparse]:

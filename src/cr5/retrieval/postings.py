@@ -23,27 +23,27 @@ def count_live(documents: Ints, begins: Ints, ends: Ints, first: int, saturation
 
 @compiled
 def add_bm25(
-    documents: Ints, counts: Ints, begins: Ints, ends: Ints, shares: Array, groups: Ints, weights: Array, first: int,
+    documents: Ints, counts: Ints, begins: Ints, ends: Ints, boosts: Array, groups: Ints, weights: Array, first: int,
     saturations: Array, frequencies: Array, scores: Array,
 ) -> None:  # fmt: skip
     """scores += weight tf / (tf + saturation) for each group of terms; ``first`` is the first document.
 
-    tf = sum of share x count over the terms of the group, which are ``groups[g]`` to ``groups[g + 1]``. The saturation
+    tf = sum of boost x count over the terms of the group, which are ``groups[g]`` to ``groups[g + 1]``. The saturation
     of a deleted document is infinite, so that it scores 0. ``frequencies`` has a 0 for every document, also afterwards.
     """
     for group in range(len(weights)):
         weight = np.float32(weights[group])
         terms = range(groups[group], groups[group + 1])
         if len(terms) == 1:  # no document is counted twice
-            share = np.float32(shares[groups[group]])
+            boost = np.float32(boosts[groups[group]])
             for i in range(begins[groups[group]], ends[groups[group]]):
-                document, tf = documents[i] - first, share * np.float32(counts[i])
+                document, tf = documents[i] - first, boost * np.float32(counts[i])
                 scores[document] += weight * tf / (tf + saturations[document])
             continue
         for term in terms:
-            share = np.float32(shares[term])
+            boost = np.float32(boosts[term])
             for i in range(begins[term], ends[term]):
-                frequencies[documents[i] - first] += share * np.float32(counts[i])
+                frequencies[documents[i] - first] += boost * np.float32(counts[i])
         for term in terms:
             for i in range(begins[term], ends[term]):
                 document = documents[i] - first
@@ -54,11 +54,11 @@ def add_bm25(
 
 
 @compiled
-def take_best(
+def keep_best_documents(
     documents: Ints, begins: Ints, ends: Ints, first: int, allowed: Mask, offset: int, scores: Array,
     best_scores: Array, best: Ints,
 ) -> None:  # fmt: skip
-    """Push the documents of all terms onto the heap of the best, whose root is the worst, and set their scores to 0.
+    """Push the documents of all terms onto the heap of the best (its root is the worst), and reset their scores to 0.
 
     Only documents that are ``allowed``, unless that is empty. On the heap, a document's number is increased by
     ``offset``. If there are fewer postings than documents, only these are read.

@@ -2,8 +2,8 @@
 
 A view has a row for every text, and the products of rows are cosines. The score of a candidate c for a query q is the
 sum over the views of weight s / s_v (2 q'c - r(c)), where s_v is the standard deviation of the products of view v, s
-that of the first view, and r(c) the candidate's neighbourhood mean in view v (see ``csls``). So a weight says how much
-a view counts relative to the first one, whatever the spread of its cosines.
+that of the first view, and r(c) the candidate's neighbourhood mean in view v (see ``csls``). So weights are relative to
+that of the first view, whatever the spread of the cosines.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -15,14 +15,14 @@ import numpy as np
 from cr5._typing import Array, Sparse
 from cr5.errors import Cr5Error
 from cr5.features.counts import WordCounts
-from cr5.retrieval.block_products import Matrix, WeightedRows, multiply_rows
+from cr5.retrieval.block_products import Matrix, WeightedView, multiply_rows
 from cr5.retrieval.lexicon import Lexicon
 from cr5.retrieval.strings import StringStatistics, centred_pair, string_rows
-from cr5.retrieval.translation import WordWeights, own_rows, side_by_side, translate_counts
+from cr5.retrieval.translation import WordWeights, mean_views, original_rows, translate_counts
 
 DEFAULT_WEIGHTS = {"dense": 1.0, "lexicon": 0.6, "strings": 0.15}
 SAMPLED_QUERIES, SAMPLED_CANDIDATES = 1024, 2048  # for a standard deviation; fewer rows are all used
-NO_DEVIATION = 1e-6  # of cosines that are equal but for rounding
+ROUNDING_DEVIATION = 1e-6  # cosines with a smaller deviation differ by rounding only
 MIN_DEVIATION = 0.001  # of cosines: a view in which few texts match must not give these huge scores
 Value = TypeVar("Value")
 
@@ -31,24 +31,24 @@ class View(Protocol):
     """One way to compare texts."""
 
     def rows(
-        self, queries: WordCounts, source: str, candidates: WordCounts, target: str
+        self, queries: WordCounts, query_lang: str, candidates: WordCounts, candidate_lang: str
     ) -> tuple[Matrix, Matrix] | None:
         """Rows of both sides whose products are cosines; None if the view cannot tell these texts apart."""
         ...
 
 
 class RowCache:
-    """Keeps what was computed for texts, for as long as the cache itself is kept."""
+    """Caches what was computed for texts; entries live as long as the cache."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[int, Hashable], tuple[WordCounts, Any]] = {}
 
     def get(self, counts: WordCounts, key: Hashable, make: Callable[[], Value]) -> Value:
         """What ``make`` returned for these texts and this key."""
-        place = id(counts), key
-        if place not in self._kept:
-            self._kept[place] = counts, make()  # holding the counts keeps their id from being used again
-        value: Value = self._kept[place][1]
+        entry = id(counts), key
+        if entry not in self._kept:
+            self._kept[entry] = counts, make()  # holding the counts keeps their id from being used again
+        value: Value = self._kept[entry][1]
         return value
 
 
@@ -60,10 +60,10 @@ class DenseView:
     cache: RowCache = field(default_factory=RowCache)
 
     def rows(
-        self, queries: WordCounts, source: str, candidates: WordCounts, target: str
+        self, queries: WordCounts, query_lang: str, candidates: WordCounts, candidate_lang: str
     ) -> tuple[Matrix, Matrix] | None:
         """The vectors of both sides; None if no text of one side has a known word."""
-        pair = self._vectors(queries, source), self._vectors(candidates, target)
+        pair = self._vectors(queries, query_lang), self._vectors(candidates, candidate_lang)
         return pair if all(vectors.any() for vectors in pair) else None
 
     def _vectors(self, counts: WordCounts, lang: str) -> Array:
@@ -82,10 +82,10 @@ class StringsView:
     cache: RowCache = field(default_factory=RowCache)
 
     def rows(
-        self, queries: WordCounts, source: str, candidates: WordCounts, target: str
+        self, queries: WordCounts, query_lang: str, candidates: WordCounts, candidate_lang: str
     ) -> tuple[Matrix, Matrix] | None:
         """The centred rows of both sides; None if they share no n-grams except by hash collisions."""
-        of_queries, of_candidates = self._rows(queries, source), self._rows(candidates, target)
+        of_queries, of_candidates = self._rows(queries, query_lang), self._rows(candidates, candidate_lang)
         if not self.always and not _have_common_columns(of_queries[0], of_candidates[0]):
             return None
         return centred_pair(*of_queries, *of_candidates)
@@ -110,19 +110,22 @@ class LexiconView:
     cache: RowCache = field(default_factory=RowCache)
 
     def rows(
-        self, queries: WordCounts, source: str, candidates: WordCounts, target: str
+        self, queries: WordCounts, query_lang: str, candidates: WordCounts, candidate_lang: str
     ) -> tuple[Matrix, Matrix] | None:
         """The rows of both sides in both languages; None if one language has no vocabulary."""
-        if not len(self.weights(source).words) or not len(self.weights(target).words):
+        if not len(self.weights(query_lang).words) or not len(self.weights(candidate_lang).words):
             return None
-        own = self._own(queries, source), self._own(candidates, target)
-        if source == target:
-            return own
-        translated = self._translated(queries, source, target), self._translated(candidates, target, source)
-        return side_by_side(translated[0], own[0]), side_by_side(own[1], translated[1])
+        original = self._original(queries, query_lang), self._original(candidates, candidate_lang)
+        if query_lang == candidate_lang:
+            return original
+        translated = (
+            self._translated(queries, query_lang, candidate_lang),
+            self._translated(candidates, candidate_lang, query_lang),
+        )
+        return mean_views(translated[0], original[0]), mean_views(original[1], translated[1])
 
-    def _own(self, counts: WordCounts, lang: str) -> Any:
-        return self.cache.get(counts, lang, lambda: own_rows(counts, self.weights(lang)))
+    def _original(self, counts: WordCounts, lang: str) -> Any:
+        return self.cache.get(counts, lang, lambda: original_rows(counts, self.weights(lang)))
 
     def _translated(self, counts: WordCounts, lang: str, to: str) -> Any:
         def make() -> Any:
@@ -158,41 +161,42 @@ class Scorer:
         return replace(self, views={name: view for name, view in self.views.items() if name in names})
 
     def pairs(
-        self, queries: WordCounts, source: str, candidates: WordCounts, target: str
+        self, queries: WordCounts, query_lang: str, candidates: WordCounts, candidate_lang: str
     ) -> dict[str, tuple[Matrix, Matrix]]:
         """The rows of queries and candidates in every view that is switched on and can help."""
         active = {name: view for name, view in self.views.items() if self.weights[name] > 0}
-        pairs = {name: view.rows(queries, source, candidates, target) for name, view in active.items()}
+        pairs = {name: view.rows(queries, query_lang, candidates, candidate_lang) for name, view in active.items()}
         return {name: pair for name, pair in pairs.items() if pair is not None}
 
-    def rows(
+    def weighted_views(
         self,
         queries: WordCounts,
-        source: str,
+        query_lang: str,
         candidates: WordCounts,
-        target: str,
+        candidate_lang: str,
         *,
         deviations: Mapping[str, float] | None = None,
-    ) -> list[WeightedRows]:
+    ) -> list[WeightedView]:
         """The weighted views of queries and candidates, as ``retrieval.top_k`` ranks them.
 
         ``deviations`` are the standard deviations of the views' cosines, by default those between these queries and
         candidates (see ``standard_deviation``). Give those of a background to score a few candidates, or one query,
         with the same numbers as many. If no view can help, the result is one view with zero columns.
         """
-        pairs = self.pairs(queries, source, candidates, target)
+        pairs = self.pairs(queries, query_lang, candidates, candidate_lang)
         if deviations is None:
             deviations = {name: standard_deviation(*pair) for name, pair in pairs.items()}
         weights = self.scales(deviations)
-        views = [WeightedRows(*pair, weights[name]) for name, pair in pairs.items() if weights.get(name)]
-        return views or [WeightedRows(_empty_rows(queries), _empty_rows(candidates))]
+        views = [WeightedView(*pair, weights[name]) for name, pair in pairs.items() if weights.get(name)]
+        return views or [WeightedView(_empty_rows(queries), _empty_rows(candidates))]
 
     def scales(self, deviations: Mapping[str, float]) -> dict[str, float]:
         """The factor by which the cosines of each view are multiplied, given their standard deviations.
 
         The factor of the first view that has a deviation is 1; of one whose cosines do not differ it is 0.
         """
-        present = [name for name in self.views if deviations.get(name, 0) > NO_DEVIATION and self.weights[name] > 0]
+        active = [name for name in self.views if self.weights[name] > 0]
+        present = [name for name in active if deviations.get(name, 0) > ROUNDING_DEVIATION]
         per_view = {name: self.weights[name] / max(deviations[name], MIN_DEVIATION) for name in present}
         unit = per_view[present[0]] if present else 1.0
         return {name: value / unit for name, value in per_view.items()}

@@ -15,7 +15,7 @@ def arrays_of(matrix: Sparse) -> tuple[Ints, Ints, Array]:
     return offsets, columns, values
 
 
-def multiply(left: Sparse, right: Sparse) -> Sparse:
+def multiply_matrices(left: Sparse, right: Sparse) -> Sparse:
     """left @ right, float32; the columns of a row are not sorted."""
     from cr5.retrieval.kernels import multiply_sparse
 
@@ -25,14 +25,15 @@ def multiply(left: Sparse, right: Sparse) -> Sparse:
     return _matrix(offsets, columns, values, right.shape[1])
 
 
-def beside(first: Sparse, second: Sparse) -> Sparse:
+def hstack_rows(first: Sparse, second: Sparse) -> Sparse:
     """The rows [first, second], float32."""
     (a_offsets, a_columns, a_values), (b_offsets, b_columns, b_values) = arrays_of(first), arrays_of(second)
-    place = np.arange(len(a_columns)) + np.repeat(b_offsets[:-1], np.diff(a_offsets))
-    b_place = np.arange(len(b_columns)) + np.repeat(a_offsets[1:], np.diff(b_offsets))
-    columns, values = np.empty(len(place) + len(b_place), np.int32), np.empty(len(place) + len(b_place), np.float32)
-    columns[place], values[place] = a_columns, a_values
-    columns[b_place], values[b_place] = b_columns + np.int32(first.shape[1]), b_values
+    position = np.arange(len(a_columns)) + np.repeat(b_offsets[:-1], np.diff(a_offsets))
+    b_position = np.arange(len(b_columns)) + np.repeat(a_offsets[1:], np.diff(b_offsets))
+    number = len(position) + len(b_position)
+    columns, values = np.empty(number, np.int32), np.empty(number, np.float32)
+    columns[position], values[position] = a_columns, a_values
+    columns[b_position], values[b_position] = b_columns + np.int32(first.shape[1]), b_values
     return _matrix(a_offsets + b_offsets, columns, values, first.shape[1] + second.shape[1])
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from cr5._typing import Array, Sparse
 from cr5.features.counts import WordCounts
 from cr5.features.ngrams import character_ngrams
-from cr5.features.tfidf import tfidf_values
-from cr5.retrieval.sparse_rows import beside, multiply
+from cr5.features.tfidf import tfidf_rows
+from cr5.retrieval.sparse_rows import hstack_rows, multiply_matrices
 
 LENGTHS = (4, 5)
 COLUMNS = 2**18
@@ -34,7 +34,7 @@ class StringStatistics:
 
     @cached_property
     def squared_length(self) -> float:
-        """That of the mean row."""
+        """The squared length of the mean row."""
         return float(self.mean.astype(np.float64) @ self.mean)
 
 
@@ -43,7 +43,7 @@ def string_statistics(sample: WordCounts, *, transliterate: bool = True) -> Stri
     counts = _ngram_counts(sample, transliterate)
     document_frequency, documents = np.bincount(counts.indices, minlength=COLUMNS), counts.shape[0]
     idf = (np.log((1 + documents) / (1 + document_frequency)) + 1).astype(np.float32)
-    rows = log_tfidf_rows(counts, idf)
+    rows = tfidf_rows(counts, idf, "log1p")
     mean = np.bincount(rows.indices, weights=rows.data, minlength=COLUMNS) / max(documents, 1)
     return StringStatistics(idf, mean.astype(np.float32), transliterate)
 
@@ -70,15 +70,7 @@ def vocabulary_statistics(words: Sequence[str], document_frequency: Array, docum
 
 def string_rows(counts: WordCounts, statistics: StringStatistics) -> Sparse:
     """texts x n-grams: tf idf at unit length, not centred, so that the rows stay sparse; see ``centred_pair``."""
-    return log_tfidf_rows(_ngram_counts(counts, statistics.transliterate), statistics.idf)
-
-
-def log_tfidf_rows(counts: Sparse, idf: Array) -> Sparse:
-    """ln(1 + count) idf, every row at unit length; an empty row stays empty. The counts may be fractions."""
-    from scipy.sparse import csr_array
-
-    data = tfidf_values(np.log1p(counts.data, dtype=np.float64), idf[counts.indices], counts.indptr, "raw")
-    return csr_array((data, counts.indices, counts.indptr), shape=counts.shape)
+    return tfidf_rows(_ngram_counts(counts, statistics.transliterate), statistics.idf, "log1p")
 
 
 def centred_pair(
@@ -109,7 +101,7 @@ def _ngram_counts(counts: WordCounts, transliterate: bool) -> Sparse:
     """texts x n-grams: how many of a text's words have an n-gram. Each different word is cut once."""
     counts = counts.drop_unused_words()
     words = to_latin(counts.words) if transliterate else counts.words
-    return multiply(counts.matrix, character_ngrams(words, LENGTHS, COLUMNS))
+    return multiply_matrices(counts.matrix, character_ngrams(words, LENGTHS, COLUMNS))
 
 
 def _extend(rows: Sparse, statistics: StringStatistics, columns: Sequence[Array]) -> Sparse:
@@ -121,6 +113,6 @@ def _extend(rows: Sparse, statistics: StringStatistics, columns: Sequence[Array]
     values = np.column_stack(columns)[present].ravel()
     offsets = np.concatenate([[0], np.cumsum(present * len(columns))])
     further = csr_array((values, np.arange(len(values)) % len(columns), offsets), shape=(len(present), len(columns)))
-    extended = beside(rows, further)
+    extended = hstack_rows(rows, further)
     extended.data *= np.repeat((norms > 0) / np.where(norms > 0, norms, 1), np.diff(extended.indptr))
     return extended

@@ -1,23 +1,19 @@
 """The similarity of texts by all views of a model: a weighted mean of cosines, and what each view adds to it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.features.counts import WordCounts
-from cr5.features.tfidf import Vocabulary
-from cr5.retrieval.block_products import multiply_rows
+from cr5.retrieval.block_products import multiply_chosen, multiply_rows
 from cr5.retrieval.explanations import CosineFall, ViewContribution
-from cr5.retrieval.lexicon import Lexicon
-from cr5.retrieval.scorer import DenseView, LexiconView, Scorer, StringsView, View
-from cr5.retrieval.strings import StringStatistics, vocabulary_statistics
-from cr5.retrieval.translation import WordWeights, word_weights
+from cr5.retrieval.scorer import Scorer, View
 
 TYPICAL_DEVIATIONS = {"dense": 0.12, "lexicon": 0.03, "strings": 0.01}
-"""Of the cosines between documents; fixed, so that the similarity of two texts does not depend on other texts.
+"""Standard deviations of the cosines between documents; fixed, so that a similarity does not depend on other texts.
 
 On five corpora they are 0.09 to 0.14, 0.01 to 0.05 and 0.007 to 0.024 (``benchmarks/similarity.py``).
 """
@@ -33,37 +29,8 @@ class TextsOfLanguage(NamedTuple):
     positions: Ints
 
 
-def views_of_model(
-    encode: Callable[[WordCounts, str], Array],
-    lexicon: Callable[[str, str], Lexicon],
-    vocabulary: Callable[[str], Vocabulary],
-    documents: Callable[[str], int],
-) -> Callable[[Mapping[str, float]], Scorer]:
-    """A function from weights to scorers; what they need of a language is computed once, of a text for one scorer.
-
-    ``documents`` is how many a language was trained on.
-    """
-
-    @cache
-    def weights(lang: str) -> WordWeights:
-        own = vocabulary(lang)
-        return word_weights(own.words, own.idf, idf_power=own.weighting.idf_power, documents=documents(lang))
-
-    @cache
-    def statistics(lang: str) -> StringStatistics:
-        own, number = vocabulary(lang), documents(lang)
-        return vocabulary_statistics(own.words, own.document_frequency(number), number)
-
-    def make(view_weights: Mapping[str, float]) -> Scorer:
-        strings = StringsView(lambda _, lang: statistics(lang), always=True)
-        views: dict[str, View] = {"dense": DenseView(encode), "lexicon": LexiconView(lexicon, weights)}
-        return Scorer(views | {"strings": strings}, view_weights)
-
-    return make
-
-
-def shares(scorer: Scorer) -> dict[str, float]:
-    """What every view that is switched on counts in a similarity; the shares add up to 1."""
+def view_shares(scorer: Scorer) -> dict[str, float]:
+    """The share of each active view in a similarity; they add up to 1."""
     scales = scorer.scales({name: TYPICAL_DEVIATIONS[name] for name in scorer.views})
     return {name: scale / sum(scales.values()) for name, scale in scales.items()}
 
@@ -80,9 +47,18 @@ def similarities_across_languages(scorer: Scorer, a: Sequence[TextsOfLanguage], 
 def similarities(scorer: Scorer, a: WordCounts, lang_a: str, b: WordCounts, lang_b: str) -> Array:
     """texts of a x texts of b: the sum over the views of share x cosine; where texts share nothing, a cosine is 0."""
     total = np.zeros((a.matrix.shape[0], b.matrix.shape[0]), np.float32)
-    of_views = shares(scorer)
+    shares = view_shares(scorer)
     for name, pair in scorer.pairs(a, lang_a, b, lang_b).items():
-        total += np.float32(of_views[name]) * multiply_rows(*pair)
+        total += np.float32(shares[name]) * multiply_rows(*pair)
+    return total
+
+
+def pair_similarities(scorer: Scorer, a: WordCounts, lang_a: str, b: WordCounts, lang_b: str) -> Array:
+    """The similarity of each text of a with the text of b in the same row."""
+    chosen, shares = np.arange(a.matrix.shape[0])[:, None], view_shares(scorer)
+    total = np.zeros(len(chosen), np.float32)
+    for name, pair in scorer.pairs(a, lang_a, b, lang_b).items():
+        total += np.float32(shares[name]) * multiply_chosen(*pair, chosen)[:, 0]
     return total
 
 
@@ -103,23 +79,18 @@ def explain_views(
     """
     found = []
     a, b = a.drop_unused_words(), b.drop_unused_words()
-    for name, share in shares(scorer).items():
-        view = scorer.views[name]
-
-        def cosines_of_a(texts: WordCounts, view: View = view) -> Array:
-            pair = view.rows(texts, lang_a, b, lang_b)
-            return np.zeros(texts.matrix.shape[0]) if pair is None else multiply_rows(*pair)[:, 0]
-
-        def cosines_of_b(texts: WordCounts, view: View = view) -> Array:
-            pair = view.rows(a, lang_a, texts, lang_b)
-            return np.zeros(texts.matrix.shape[0]) if pair is None else multiply_rows(*pair)[0]
-
-        words = (
-            _largest_falls(text, cosines, k, max_removed_words)
-            for text, cosines in ((a, cosines_of_a), (b, cosines_of_b))
-        )
-        found.append(ViewContribution(name, share, float(cosines_of_a(a)[0]), *words))
+    for name, share in view_shares(scorer).items():
+        cosines = partial(_cosines, scorer.views[name], lang_a=lang_a, lang_b=lang_b)
+        words_a = _largest_falls(a, partial(cosines, b=b), k, max_removed_words)
+        words_b = _largest_falls(b, partial(cosines, a), k, max_removed_words)
+        found.append(ViewContribution(name, share, float(cosines(a, b)[0]), words_a, words_b))
     return found
+
+
+def _cosines(view: View, a: WordCounts, b: WordCounts, *, lang_a: str, lang_b: str) -> Array:
+    """The cosines of one text with others, on whichever side; 0 if the view cannot tell them apart."""
+    pair = view.rows(a, lang_a, b, lang_b)
+    return np.zeros(max(a.matrix.shape[0], b.matrix.shape[0])) if pair is None else multiply_rows(*pair).ravel()
 
 
 def _largest_falls(

@@ -1,7 +1,7 @@
 """Exact search: rank the rows of one matrix for the rows of another, by cosine or CSLS.
 
-The rows may have several views, whose weighted products are added (``search_views``, ``retrieve_views``). CSLS corrects
-each view for hubs by itself: the score is the sum over views of weight (2 q'c - r(c)).
+The rows may have several views, whose weighted products are added. CSLS corrects each view for hubs by itself: the
+score is the sum over views of weight (2 q'c - r(c)).
 
 Blocks of candidates are multiplied with all queries, and each block of products is used in full while it is in the
 cache: a candidate's neighbourhood is in its row, so that CSLS costs one product, not two. Each thread processes blocks
@@ -15,12 +15,18 @@ import numpy as np
 
 from cr5._typing import Array, Ints
 from cr5.errors import Cr5Error
-from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedRows, map_blocks
-from cr5.retrieval.csls import empty_heaps, means_of_largest, neighbourhood_means
+from cr5.retrieval.block_products import Blocks, BlockSizes, Matrix, WeightedView, map_blocks
+from cr5.retrieval.csls import means_of_largest, neighbourhood_means
+from cr5.retrieval.heaps import best_first, empty_heaps
 
 Measure: TypeAlias = Literal["cosine", "csls"]
 
 TIE_TOLERANCE = 1e-6  # relative, for scores above 1; equal products that were rounded differently differ by less
+
+
+def tie_threshold(scores: Array) -> Array:
+    """The lowest score that counts as equal to each score, whatever the rounding: ties count against a right answer."""
+    return np.asarray(scores - scores.dtype.type(TIE_TOLERANCE) * np.maximum(1, np.abs(scores)))
 
 
 class Ranking(NamedTuple):
@@ -59,72 +65,43 @@ class _Counterparts(NamedTuple):
 
 def nearest(queries: Matrix, candidates: Matrix, k: int, *, penalty: Array | None = None) -> Ranking:
     """The k candidates with the largest q'c - penalty[c]; ties go to the lower index."""
-    return nearest_in_views([WeightedRows(queries, candidates)], k, penalty=penalty)
+    return nearest_in_views([WeightedView(queries, candidates)], k, penalty=penalty)
 
 
-def nearest_in_views(views: Sequence[WeightedRows], k: int, *, penalty: Array | None = None) -> Ranking:
+def nearest_in_views(views: Sequence[WeightedView], k: int, *, penalty: Array | None = None) -> Ranking:
     """As ``nearest``, where q'c is the sum of the weighted products of the views."""
     views = _checked(views)
     score = _Score(1, np.zeros(views[0].candidates.shape[0]) if penalty is None else penalty)
     return Ranking(*_search(views, k, [score], None, BlockSizes())[0][1:])
 
 
-def search(
-    queries: Matrix,
-    candidates: Matrix,
-    k: int,
-    *,
-    measure: Measure = "cosine",
-    background: Matrix | None = None,
-    sizes: BlockSizes | None = None,
-) -> Ranking:
-    """Rank candidates by cosine, or by CSLS = 2 cos(q, c) - r(q) - r(c).
-
-    A candidate's neighbourhood mean r(c) is taken over ``background``, vectors of the query language: the
-    queries themselves unless others are given. A query's own r(q) cannot change its ranking, so the
-    scores leave it out: 2 cos(q, c) - r(c).
-    """
-    return search_views([WeightedRows(queries, candidates, background=background)], k, measure=measure, sizes=sizes)
-
-
 def search_views(
-    views: Sequence[WeightedRows], k: int, *, measure: Measure = "cosine", sizes: BlockSizes | None = None
+    views: Sequence[WeightedView], k: int, *, measure: Measure = "cosine", sizes: BlockSizes | None = None
 ) -> Ranking:
-    """As ``search``, by the sum of the views: weight q'c, or weight (2 q'c - r(c)) for CSLS."""
+    """Rank candidates by the sum of the views' cosines, weight q'c, or of their CSLS, weight (2 q'c - r(q) - r(c)).
+
+    A candidate's neighbourhood mean r(c) is taken over the view's ``background``, vectors of the query language: the
+    queries themselves unless others are given. A query's own r(q) cannot change its ranking, so the scores leave it
+    out: 2 q'c - r(c).
+    """
     views, sizes = _checked(views), sizes or BlockSizes()
     return Ranking(*_search(views, k, [_score(measure, views, sizes)], None, sizes)[0][1:])
 
 
-def retrieve(
-    queries: Matrix,
+def retrieve_views(
+    views: Sequence[WeightedView],
     query_concepts: Ints,
-    candidates: Matrix,
     candidate_concepts: Ints,
     *,
     k: int = 10,
-    background: Matrix | None = None,
     sizes: BlockSizes | None = None,
 ) -> dict[Measure, Retrieval]:
-    """Both measures in one pass: the k best candidates, and the rank of each query's counterpart.
+    """Both measures in one pass, by the scores of ``search_views``: the k best, and the rank of each counterpart.
 
     The counterpart is the best candidate of the query's concept. Its rank is 1 + the number of candidates of other
     concepts that score no less; other candidates of the query's concept are ignored. Ties are decided against the
     counterpart, also if the scores are equal but for rounding, so that equal vectors get the last rank.
-    CSLS is as in ``search``.
     """
-    views = [WeightedRows(queries, candidates, background=background)]
-    return retrieve_views(views, query_concepts, candidate_concepts, k=k, sizes=sizes)
-
-
-def retrieve_views(
-    views: Sequence[WeightedRows],
-    query_concepts: Ints,
-    candidate_concepts: Ints,
-    *,
-    k: int = 10,
-    sizes: BlockSizes | None = None,
-) -> dict[Measure, Retrieval]:
-    """As ``retrieve``, by the sum of the views, with the scores of ``search_views``."""
     views, sizes = _checked(views), sizes or BlockSizes()
     measures: tuple[Measure, ...] = ("cosine", "csls")
     scores = [_score(measure, views, sizes) for measure in measures]
@@ -132,8 +109,8 @@ def retrieve_views(
     return dict(zip(measures, found, strict=True))
 
 
-def _checked(views: Sequence[WeightedRows]) -> list[WeightedRows]:
-    """The views that count; of views without weight, the first stands for all."""
+def _checked(views: Sequence[WeightedView]) -> list[WeightedView]:
+    """The views with a weight above 0; if there are none, the first one."""
     sizes = {(view.queries.shape[0], view.candidates.shape[0]) for view in views}
     if len(sizes) != 1:
         listed = ", ".join(f"{queries:,} x {candidates:,}" for queries, candidates in sorted(sizes))
@@ -141,7 +118,7 @@ def _checked(views: Sequence[WeightedRows]) -> list[WeightedRows]:
     return [view for view in views if view.weight > 0] or list(views[:1])
 
 
-def _score(measure: Measure, views: Sequence[WeightedRows], sizes: BlockSizes) -> _Score:
+def _score(measure: Measure, views: Sequence[WeightedView], sizes: BlockSizes) -> _Score:
     if measure == "cosine":
         return _Score(1, np.zeros(views[0].candidates.shape[0]))
     if views[0].queries.shape[0] <= sizes.queries and all(view.background is None for view in views):
@@ -149,7 +126,7 @@ def _score(measure: Measure, views: Sequence[WeightedRows], sizes: BlockSizes) -
     return _Score(2, _sum([_neighbourhood_means(view, sizes) for view in views]))
 
 
-def _neighbourhood_means(view: WeightedRows, sizes: BlockSizes) -> Array:
+def _neighbourhood_means(view: WeightedView, sizes: BlockSizes) -> Array:
     background = view.queries if view.background is None else view.background
     means = neighbourhood_means(view.candidates, background, sizes=sizes)
     return means if view.weight == 1 else means * np.float32(view.weight)
@@ -164,11 +141,7 @@ def _sum(arrays: Sequence[Array]) -> Array:
 
 
 def _search(
-    views: Sequence[WeightedRows],
-    k: int,
-    scores: list[_Score],
-    concepts: tuple[Ints, Ints] | None,
-    sizes: BlockSizes,
+    views: Sequence[WeightedView], k: int, scores: list[_Score], concepts: tuple[Ints, Ints] | None, sizes: BlockSizes
 ) -> list[Retrieval]:
     """One result for every score. The ranks need ``concepts``, of the queries and of the candidates."""
     scores = [_Score(weight, None if p is None else p.astype(np.float32)) for weight, p in scores]
@@ -195,7 +168,7 @@ def _no_counterparts(candidates: int) -> _Counterparts:
 
 
 def _search_block(
-    views: Sequence[WeightedRows], k: int, scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
+    views: Sequence[WeightedView], k: int, scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
 ) -> list[Retrieval]:
     from cr5.retrieval.kernels import count_no_worse, keep_top
 
@@ -217,18 +190,16 @@ def _search_block(
 
     found = []
     for i, parts in enumerate(zip(*map_blocks(process, views, sizes), strict=True)):
-        counts, indices, best = (np.hstack(arrays) for arrays in zip(*parts, strict=True))
-        ranks = np.where(np.isinf(thresholds[i]), 0, 1 + counts.sum(axis=1, dtype=np.int64))
-        order = np.lexsort((indices, -best), axis=1)[:, :k]
-        top = np.take_along_axis(indices, order, axis=1), np.take_along_axis(best, order, axis=1)
-        found.append(Retrieval(ranks, *top))
+        counts, indices, best = zip(*parts, strict=True)
+        ranks = np.where(np.isinf(thresholds[i]), 0, 1 + np.hstack(counts).sum(axis=1, dtype=np.int64))
+        found.append(Retrieval(ranks, *best_first(indices, best, k)))
     return found
 
 
 def _thresholds(
-    views: Sequence[WeightedRows], scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
+    views: Sequence[WeightedView], scores: list[_Score], counterparts: _Counterparts, sizes: BlockSizes
 ) -> Array:
-    """scores x queries: the score from which on a candidate counts against the counterpart; inf if there is none."""
+    """scores x queries: the score at or above which a candidate counts against the counterpart; inf without one."""
     from cr5.retrieval.kernels import best_counterpart_scores
 
     groups, starts, members = counterparts
@@ -245,7 +216,7 @@ def _thresholds(
         return best
 
     best = np.max(map_blocks(process, views, sizes, relevant), axis=0)
-    return np.where(np.isinf(best), np.float32(np.inf), best - np.float32(TIE_TOLERANCE) * np.maximum(1, np.abs(best)))
+    return np.where(np.isinf(best), np.float32(np.inf), tie_threshold(best))
 
 
 def _penalty(score: _Score, block: slice, products: Sequence[Array]) -> Array:

@@ -2,8 +2,8 @@
 
 A text's expected counts in the other language are the sum over its words of count x t(translation | word). A row has
 ln(1 + expected count) idf at unit length. A word outside the vocabulary translates itself: names and numbers are often
-spelled alike in both languages. Words that no vocabulary has are in columns of their own, after
-those of the vocabulary.
+spelled alike in both languages. Words that no vocabulary has are in columns of their own, after those of the
+vocabulary.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ import numpy as np
 from cr5._typing import Array, Ints, Sparse
 from cr5.features.counts import WordCounts
 from cr5.features.ngrams import word_columns
+from cr5.features.tfidf import Vocabulary, tfidf_rows
 from cr5.retrieval.lexicon import Lexicon
-from cr5.retrieval.sparse_rows import beside, multiply
-from cr5.retrieval.strings import log_tfidf_rows
+from cr5.retrieval.sparse_rows import hstack_rows, multiply_matrices
 
 UNKNOWN_COLUMNS = 2**20
 """The columns of words outside the vocabulary, which are hashed."""
@@ -50,18 +50,19 @@ class WordWeights:
         return columns
 
 
-def word_weights(words: Sequence[str], idf: Array, *, idf_power: float, documents: int) -> WordWeights:
-    """The weights of a model's language, whose IDF is over ``documents`` and was raised to ``idf_power``."""
-    plain = np.asarray(idf, np.float32) ** np.float32(1 / idf_power) if idf_power else np.ones(len(words), np.float32)
-    return WordWeights(words, plain, float(np.log(1 + documents) + 1))
+def word_weights(vocabulary: Vocabulary, documents: int) -> WordWeights:
+    """The weights of a model's language, whose IDF is over ``documents``."""
+    unseen_idf = vocabulary.weighting.unseen_idf(documents)
+    return WordWeights(vocabulary.words, vocabulary.base_idf.astype(np.float32), unseen_idf)
 
 
-def own_rows(counts: WordCounts, weights: WordWeights) -> Sparse:
+def original_rows(counts: WordCounts, weights: WordWeights) -> Sparse:
     """texts x columns of their own language: ln(1 + count) idf at unit length."""
     counts = counts.drop_unused_words()
     columns = weights.columns(counts.words)
-    themselves = np.ones(len(columns), np.float32), columns, np.arange(len(columns) + 1)
-    return _weigh(counts, themselves, weights)
+    # Each word translates to itself.
+    identity = np.ones(len(columns), np.float32), columns, np.arange(len(columns) + 1)
+    return _weigh(counts, identity, weights)
 
 
 def translate_counts(counts: WordCounts, lexicon: Lexicon, target: WordWeights) -> Sparse:
@@ -81,9 +82,9 @@ def translate_counts(counts: WordCounts, lexicon: Lexicon, target: WordWeights) 
     return _weigh(counts, (values, columns, offsets), target)
 
 
-def side_by_side(first: Sparse, second: Sparse) -> Sparse:
+def mean_views(first: Sparse, second: Sparse) -> Sparse:
     """Rows whose inner products are the means of those of both parts."""
-    rows = beside(first, second)
+    rows = hstack_rows(first, second)
     rows.data *= np.float32(np.sqrt(0.5))
     return rows
 
@@ -92,5 +93,6 @@ def _weigh(counts: WordCounts, translations: tuple[Array, Ints, Ints], weights: 
     """The rows of texts, given the expected counts of each of their words: values, columns and offsets."""
     from scipy.sparse import csr_array
 
-    expected = multiply(counts.matrix, csr_array(translations, shape=(len(counts.words), len(weights.column_idf))))
-    return log_tfidf_rows(expected, weights.column_idf)
+    shape = len(counts.words), len(weights.column_idf)
+    expected = multiply_matrices(counts.matrix, csr_array(translations, shape=shape))
+    return tfidf_rows(expected, weights.column_idf, "log1p")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cr5._typing import Array, Sparse
+from cr5._typing import Array, Ints, Sparse
 
 
 def document_vectors(
@@ -10,15 +10,15 @@ def document_vectors(
     map: Array,  # noqa: A002
     offset: Array,
     further: Array | None = None,
-    unit: Array | None = None,
+    scale: Array | None = None,
 ) -> Array:
     """X map - offset, every row at unit length; a document without words becomes 0.
 
     X: documents x words; map: words x rank; further: the rows of the map for further columns of X, if it has any;
-    unit: what the rows of the map are to be multiplied by, if it is quantised.
+    scale: what the rows of the map are to be multiplied by, if it is quantised.
     """
     of_words = X[:, : len(map)] if further is not None and len(further) else X
-    vectors = np.asarray(of_words @ map) if unit is None else times_quantised(of_words, map, unit)
+    vectors = np.asarray(of_words @ map) if scale is None else times_quantised(of_words, map, scale)
     if of_words is not X:
         vectors += X[:, len(map) :] @ further
     vectors -= offset
@@ -27,23 +27,49 @@ def document_vectors(
     return vectors
 
 
-def times_quantised(X: Sparse, values: Array, unit: Array) -> Array:
-    """X (unit values) in single precision, of which only the rows that X uses are converted.
+def text_vector(
+    columns: Ints,
+    values: Array,
+    map: Array,  # noqa: A002
+    offset: Array,
+    further: Array,
+    scale: Array | None = None,
+) -> Array:
+    """What ``document_vectors`` computes for one row, given by its columns and values, without sparse matrices."""
+    words = int(np.searchsorted(columns, len(map)))  # those of the map come first
+    vector = _weighted_sum(columns[:words], values[:words], map, scale)
+    if words < len(columns):
+        vector += _weighted_sum(columns[words:] - len(map), values[words:], further)
+    if not len(columns):
+        return vector
+    vector -= offset
+    return np.asarray(vector / _lengths(vector[None])[0])
 
-    unit: 1 number, or one for each row of the values, which are float16 or int8.
+
+def _weighted_sum(columns: Ints, values: Array, rows: Array, scale: Array | None = None) -> Array:
+    """The sum of some rows times values, from the first to the last, as sparse matrices add them."""
+    chosen = rows[columns]
+    if scale is not None:
+        values, chosen = values * (scale if len(scale) == 1 else scale[columns]), chosen.astype(np.float32)
+    return np.asarray(np.add.reduce(values[:, None] * chosen, axis=0))
+
+
+def times_quantised(X: Sparse, values: Array, scale: Array) -> Array:
+    """X (scale values) in single precision, of which only the rows that X uses are converted.
+
+    scale: 1 number, or one for each row of the values, which are float16 or int8.
     """
+    if X.shape[0] == 1:
+        return _weighted_sum(X.indices, X.data, values, scale)[None]
     from scipy.sparse import csr_array
 
-    if X.shape[0] == 1:  # no column occurs twice
-        used, columns = X.indices, np.arange(len(X.indices), dtype=np.int32)
-    else:
-        is_used = np.zeros(len(values), bool)
-        is_used[X.indices] = True
-        used = np.flatnonzero(is_used)
-        number = np.empty(len(values), np.int32)
-        number[used] = np.arange(len(used), dtype=np.int32)
-        columns = number[X.indices]
-    data = X.data * (unit if len(unit) == 1 else unit[X.indices])
+    is_used = np.zeros(len(values), bool)
+    is_used[X.indices] = True
+    used = np.flatnonzero(is_used)
+    number = np.empty(len(values), np.int32)
+    number[used] = np.arange(len(used), dtype=np.int32)
+    columns = number[X.indices]
+    data = X.data * (scale if len(scale) == 1 else scale[X.indices])
     compact = csr_array((data, columns, X.indptr), shape=(X.shape[0], len(used)))
     return np.asarray(compact @ values[used].astype(np.float32))
 

@@ -1,11 +1,11 @@
 """Word forms: words of a dictionary that a word of a query may stand for, with how much a match with each counts.
 
-From the most to the least reliable: the word itself (1); the same word with other accents (``ACCENT_SHARE``, or
-``OTHER_ACCENT_SHARE`` if the dictionary has the word itself, because then it is probably another word, unless the query
+From the most to the least reliable: the word itself (1); the same word with other accents (``ACCENT_BOOST``, or
+``OTHER_ACCENT_BOOST`` if the dictionary has the word itself, because then it is probably another word, unless the query
 was typed without accents in a language where most words have some, such as Vietnamese); words with a
-long common prefix, which are mostly inflected forms (``FORM_SHARE`` s^2, where s = 2 common / (length + length));
+long common prefix, which are mostly inflected forms (``FORM_BOOST`` s^2, where s = 2 common / (length + length));
 and, only for a word that the dictionary does not have, words within an edit distance of 1 or 2, which are mostly what
-was meant (``TYPO_SHARE`` s^2, where s = 1 - distance / length). A word of which two of these are true with the shares
+was meant (``TYPO_BOOST`` s^2, where s = 1 - distance / length). A word of which two of these are true with the boosts
 a and b has 1 - (1 - a) (1 - b). Words are compared without accents, in lower case.
 """
 
@@ -17,8 +17,10 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Array, Ints
+from cr5.retrieval.endings import Endings, count_endings
 
-ACCENT_SHARE, OTHER_ACCENT_SHARE, FORM_SHARE, TYPO_SHARE = 0.9, 0.3, 0.7, 0.5
+ACCENT_BOOST, OTHER_ACCENT_BOOST, FORM_BOOST, TYPO_BOOST = 0.9, 0.3, 0.7, 0.5
+REGULAR_BOOST = 0.9  # of forms with regular endings
 MIN_SIMILARITY = 0.6  # of inflected forms
 MIN_COMMON, MAX_ENDING = 3, 4  # characters that forms begin with, and that may differ at the end of each
 MIN_LETTERS = 4  # of a word that has forms
@@ -33,38 +35,40 @@ _LETTER_CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", 
 
 
 class Form(NamedTuple):
-    """A word of a dictionary that stands for another one; ``share`` is how much an occurrence of it counts."""
+    """A word of a dictionary that stands for another one; ``boost`` is how much an occurrence of it counts."""
 
     word: str
     kind: Kind
-    share: float
+    boost: float
 
 
-class Dictionary:
+class TermDictionary:
     """The words of one language."""
 
     def __init__(self, words: Sequence[str]) -> None:
         folded = fold("\n".join(words)).split("\n") if words else []
         order = sorted(range(len(words)), key=folded.__getitem__)
-        self.word: Callable[[int], str] = [words[i] for i in order].__getitem__
+        self.take: Callable[[Ints], list[str]] = lambda numbers: [words[order[i]] for i in numbers.tolist()]
         self._codes = _code_points("".join(folded[i] for i in order))
         self._ends = np.cumsum([0, *(len(folded[i]) for i in order)])
-        self._accented = sum(map(str.__ne__, words, folded))
+        self._accented_count = sum(map(str.__ne__, words, folded))
 
     @classmethod
-    def of_folded(cls, word: Callable[[int], str], folded: bytes, sizes: Ints, accented: int) -> "Dictionary":
-        """A dictionary that has been sorted: ``word`` gives the word of a number.
+    def of_folded(
+        cls, take: Callable[[Ints], list[str]], folded: bytes, sizes: Ints, accented_count: int
+    ) -> "TermDictionary":
+        """A dictionary that has been sorted: ``take`` gives the words of some numbers.
 
         ``folded`` are the words without accents, one after the other, ``sizes`` their lengths in bytes, and
-        ``accented`` is the number of words that differ from them.
+        ``accented_count`` is the number of words that differ from them.
         """
-        made = cls.__new__(cls)
-        made.word, made._accented = word, accented
-        made._codes, made._ends = _code_points(str(folded, "utf-8")), np.cumsum([0, *sizes.tolist()])
-        if len(made._codes) < len(folded):  # ends are in characters, not in bytes
+        result = cls.__new__(cls)
+        result.take, result._accented_count = take, accented_count
+        result._codes, result._ends = _code_points(str(folded, "utf-8")), np.cumsum([0, *sizes.tolist()])
+        if len(result._codes) < len(folded):  # ends are in characters, not in bytes
             is_first = (np.frombuffer(folded, np.uint8) & 0xC0) != 0x80
-            made._ends = np.concatenate([[0], np.cumsum(is_first)])[made._ends]
-        return made
+            result._ends = np.concatenate([[0], np.cumsum(is_first)])[result._ends]
+        return result
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -72,23 +76,21 @@ class Dictionary:
     @property
     def words(self) -> list[str]:
         """All words, sorted by their letters without accents."""
-        return [self.word(i) for i in range(len(self))]
+        return self.take(np.arange(len(self)))
 
     @property
     def is_accented(self) -> bool:
         """Whether most words have accents, so that a text without any was probably typed without them."""
-        return 2 * self._accented > len(self)
+        return 2 * self._accented_count > len(self)
 
     @cached_property
     def _letters(self) -> Array:
         return _letter_sets(self._codes, self._ends)
 
-    def forms(self, word: str, *, is_unaccented: bool = False) -> list[Form]:
-        """The words that a word may stand for, those that count most first.
-
-        ``is_unaccented`` says that the word was typed without its accents.
-        """
-        return find_forms([self], word, is_unaccented=is_unaccented)
+    @cached_property
+    def endings(self) -> Endings:
+        """The endings of its words."""
+        return count_endings(self.take, len(self))
 
     def same_unaccented(self, folded: str) -> range:
         """The numbers of the words that are the same without accents."""
@@ -103,11 +105,12 @@ class Dictionary:
             _count_before(beginning, self._codes, self._ends, order) for order in (BEFORE, BEFORE_OR_BEGINNING)
         )
         similarities = _common_beginnings(_code_points(folded), self._codes, self._ends, begin, end)
-        numbers = begin + np.flatnonzero(similarities >= MIN_SIMILARITY)
+        near = np.flatnonzero(similarities >= MIN_SIMILARITY)
+        found = zip((begin + near).tolist(), self.take(begin + near), similarities[near].tolist(), strict=True)
         return [
-            Form(self.word(i), "form", FORM_SHARE * float(similarities[i - begin]) ** 2)
-            for i in numbers.tolist()
-            if i not in same_unaccented and _is_of_letters(self.folded(i))
+            Form(word, "form", FORM_BOOST * similarity**2)
+            for i, word, similarity in found
+            if i not in same_unaccented and _is_of_letters(word)
         ]
 
     def similar(self, folded: str) -> list[Form]:
@@ -116,23 +119,25 @@ class Dictionary:
         codes = _code_points(folded)
         [letters] = _letter_sets(codes, np.array([0, len(codes)]))
         distances = _edit_distances(codes, letters, limit, self._codes, self._ends, self._letters)
+        near = np.flatnonzero(distances <= limit)
         return [
-            Form(self.word(i), "typo", TYPO_SHARE * (1 - float(distances[i]) / len(folded)) ** 2)
-            for i in np.flatnonzero(distances <= limit).tolist()
+            Form(word, "typo", TYPO_BOOST * (1 - distance / len(folded)) ** 2)
+            for word, distance in zip(self.take(near), distances[near].tolist(), strict=True)
         ]
 
-    def folded(self, i: int) -> str:
-        """A word in lower case and without accents."""
-        return self._codes[self._ends[i] : self._ends[i + 1]].tobytes().decode("utf-32-le", "surrogatepass")
 
+def find_forms(dictionaries: Sequence[TermDictionary], word: str, *, is_unaccented: bool = False) -> list[Form]:
+    """The words of one language that a word may stand for, those that count most first.
 
-def find_forms(dictionaries: Sequence[Dictionary], word: str, *, is_unaccented: bool = False) -> list[Form]:
-    """As ``Dictionary.forms``, in several dictionaries of one language as if they were one."""
+    Several dictionaries are searched as if they were one. ``is_unaccented`` says that the word was typed without its
+    accents.
+    """
     folded = fold(word)
     ranges = [part.same_unaccented(folded) for part in dictionaries]
-    same_unaccented = {part.word(i) for part, numbers in zip(dictionaries, ranges, strict=True) for i in numbers}
-    share = OTHER_ACCENT_SHARE if word in same_unaccented and not is_unaccented else ACCENT_SHARE
-    found = [Form(other, "same", 1.0) if other == word else Form(other, "accents", share) for other in same_unaccented]
+    parts = zip(dictionaries, ranges, strict=True)
+    same_unaccented = {same for part, numbers in parts if numbers for same in part.take(np.array(numbers))}
+    boost = OTHER_ACCENT_BOOST if word in same_unaccented and not is_unaccented else ACCENT_BOOST
+    found = [Form(other, "same", 1.0) if other == word else Form(other, "accents", boost) for other in same_unaccented]
     if len(folded) >= MIN_LETTERS and _is_of_letters(folded):
         for part, numbers in zip(dictionaries, ranges, strict=True):
             inflected = part.inflected(folded, numbers)
@@ -140,20 +145,37 @@ def find_forms(dictionaries: Sequence[Dictionary], word: str, *, is_unaccented: 
     return best_forms(found)
 
 
+def with_regular_forms(dictionaries: Sequence[TermDictionary], word: str, forms: Sequence[Form]) -> list[Form]:
+    """Forms of a word, those that count most first; one with a regular ending has ``REGULAR_BOOST`` or more.
+
+    The largest of the dictionaries tells which endings are regular.
+    """
+    if all(form.kind != "form" for form in forms):
+        return list(forms)
+    endings = max(dictionaries, key=len).endings
+    found = [
+        form._replace(boost=max(form.boost, REGULAR_BOOST))
+        if form.kind == "form" and endings.are_regular(word, form.word)
+        else form
+        for form in forms
+    ]
+    return sorted(found, key=lambda form: (-form.boost, form.word))
+
+
 def best_forms(forms: Sequence[Form]) -> list[Form]:
     """The forms that count most, each word once, of the kind that counts most."""
     by_word: dict[str, Form] = {}
-    for form in sorted(forms, key=lambda form: (-form.share, form.word)):
+    for form in sorted(forms, key=lambda form: (-form.boost, form.word)):
         by_word.setdefault(form.word, form)
     return list(by_word.values())[:MAX_FORMS]
 
 
 def _combined(inflected: Sequence[Form], typos: Sequence[Form]) -> list[Form]:
     """Both kinds of forms; a word that is of both kinds counts more than one that is of either."""
-    share_of = {form.word: form.share for form in typos}
-    shares = [1 - (1 - form.share) * (1 - share_of.pop(form.word, 0.0)) for form in inflected]
-    both = [form._replace(share=share) for form, share in zip(inflected, shares, strict=True)]
-    return both + [form for form in typos if form.word in share_of]
+    boost_of = {form.word: form.boost for form in typos}
+    boosts = [1 - (1 - form.boost) * (1 - boost_of.pop(form.word, 0.0)) for form in inflected]
+    both = [form._replace(boost=boost) for form, boost in zip(inflected, boosts, strict=True)]
+    return both + [form for form in typos if form.word in boost_of]
 
 
 def is_listed(word: str) -> bool:

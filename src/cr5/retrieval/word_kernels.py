@@ -33,10 +33,13 @@ def count_before(word: Ints, codes: Ints, ends: Ints, order: int) -> int:
 
 
 @compiled
-def common_beginnings(word: Ints, codes: Ints, ends: Ints, begin: int, end: int, least: int, longest: int) -> Array:
+def common_beginnings(
+    word: Ints, codes: Ints, ends: Ints, begin: int, end: int, min_common: int, max_ending: int
+) -> Array:
     """2 common / (length + length) for the words from ``begin`` to ``end``.
 
-    It is 0 unless they begin with at least ``least`` common characters, and at most ``longest`` differ after them.
+    It is 0 unless they begin with at least ``min_common`` common characters, and at most ``max_ending``
+    differ after them.
     """
     similarities = np.zeros(end - begin, np.float32)
     for i in range(begin, end):
@@ -44,7 +47,7 @@ def common_beginnings(word: Ints, codes: Ints, ends: Ints, begin: int, end: int,
         common, limit = 0, min(length, len(word))
         while common < limit and codes[first + common] == word[common]:
             common += 1
-        if common >= least and length - common <= longest and len(word) - common <= longest:
+        if common >= min_common and length - common <= max_ending and len(word) - common <= max_ending:
             similarities[i - begin] = 2 * common / (length + len(word))
     return similarities
 

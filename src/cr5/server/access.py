@@ -45,13 +45,13 @@ def client_of(address: str) -> str:
     return str(ipaddress.ip_network(f"{parsed}/64", strict=False)) if parsed.version == 6 else str(parsed)
 
 
-class ProxyTrust:
-    """The networks of proxies whose word about their clients is believed."""
+class TrustedProxies:
+    """Networks of proxies whose forwarding headers are trusted."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         self._networks = [parse_network(network) for network in networks]
 
-    def trusts(self, address: str) -> bool:
+    def includes(self, address: str) -> bool:
         """Whether an address is that of a trusted proxy."""
         parsed = _parse_address(address) if self._networks else None
         return parsed is not None and any(parsed in network for network in self._networks)
@@ -59,11 +59,11 @@ class ProxyTrust:
     def client(self, address: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
         """The client of a request from an address: the rightmost one that is not a trusted proxy.
 
-        A header is believed only from a trusted proxy. If ``Forwarded`` and ``X-Forwarded-For`` name different
-        clients, one of them comes from the client itself, and the proxy counts as the client. So it does if the header
-        names none.
+        A header is used only if it comes from a trusted proxy. If ``Forwarded`` and ``X-Forwarded-For`` name different
+        clients, one of them comes from the client itself. Then, and if the header names no client, the proxy is taken
+        for the client.
         """
-        if not self.trusts(address):
+        if not self.includes(address):
             return address
         lists: dict[bytes, list[str]] = {b"forwarded": [], b"x-forwarded-for": []}
         for name, value in headers:
@@ -78,7 +78,7 @@ class ProxyTrust:
             parsed = _parse_address(_without_port(hop.strip()))
             if parsed is None:
                 return proxy
-            if not self.trusts(str(parsed)):
+            if not self.includes(str(parsed)):
                 return str(parsed)
         return proxy
 

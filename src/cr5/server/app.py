@@ -8,9 +8,9 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
 from fastapi.routing import APIRoute
@@ -19,15 +19,18 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
-from cr5.errors import CorpusError, Cr5Error, quoted
+from cr5.errors import CorpusError, Cr5Error
 from cr5.index import Index
+from cr5.message_parts import quoted
 from cr5.server import handlers, openai_api, schemas
 from cr5.server.errors import INVALID_JSON, HttpError, validation_error
 from cr5.server.metrics import CONTENT_TYPE, Metrics
-from cr5.server.middleware import OPEN_PATHS, AccessMiddleware, too_busy
+from cr5.server.middleware import OPEN_PATHS, RequestMiddleware, too_busy
+from cr5.server.query_parameters import declare_parameters, parse_parameters
+from cr5.server.readiness import Readiness
 from cr5.server.reference import render_reference
 from cr5.server.settings import ServerSettings
-from cr5.server.state import Readiness, ServerState
+from cr5.server.state import ServerState
 from cr5.server.static_files import StaticFiles
 
 HEALTH_SECONDS = 10  # within which /health answers
@@ -81,7 +84,7 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
         responses=ERROR_RESPONSES,
     )
     app.router.route_class = _JsonRoute
-    app.add_middleware(AccessMiddleware, settings=settings, metrics=metrics, body_paths=body_paths)
+    app.add_middleware(RequestMiddleware, settings=settings, metrics=metrics, body_paths=body_paths)
     app.exception_handler(Cr5Error)(_handle_library_error)
     app.exception_handler(RequestValidationError)(_handle_invalid_request)
     app.exception_handler(HTTPException)(_handle_framework_error)
@@ -98,25 +101,29 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
         work = partial(state.write, handler, lock_timeout_seconds=settings.timeout_seconds / 2)
         return await _respond(pools.writer, settings.timeout_seconds, work)
 
-    @app.get("/search", response_model=schemas.SearchResponse)
-    async def search(request: Annotated[schemas.SearchRequest, Query()]) -> Response:
+    @app.get("/search", response_model=schemas.SearchResponse, openapi_extra=declare_parameters(schemas.SearchRequest))
+    async def search(request: Request) -> Response:
         """Find documents in any language for a text in any language."""
-        return await read(partial(handlers.search, request=request))
+        return await read(partial(handlers.search, request=parse_parameters(schemas.SearchRequest, request)))
 
     @app.post("/search", response_model=schemas.SearchResponse)
     async def search_by_body(request: schemas.SearchBody) -> Response:
         """Find documents in any language, with the parameters in a body."""
         return await read(partial(handlers.search, request=request))
 
-    @app.get("/similar", response_model=schemas.SearchResponse)
-    async def similar(request: Annotated[schemas.SimilarRequest, Query()]) -> Response:
+    @app.get(
+        "/similar", response_model=schemas.SearchResponse, openapi_extra=declare_parameters(schemas.SimilarRequest)
+    )
+    async def similar(request: Request) -> Response:
         """Find documents similar to a document of the index."""
-        return await read(partial(handlers.similar, request=request))
+        return await read(partial(handlers.similar, request=parse_parameters(schemas.SimilarRequest, request)))
 
-    @app.get("/explain", response_model=schemas.ExplainResponse)
-    async def explain(request: Annotated[schemas.ExplainRequest, Query()]) -> Response:
+    @app.get(
+        "/explain", response_model=schemas.ExplainResponse, openapi_extra=declare_parameters(schemas.ExplainRequest)
+    )
+    async def explain(request: Request) -> Response:
         """Name the words that make a document similar to a text, or to another document."""
-        return await read(partial(handlers.explain, request=request))
+        return await read(partial(handlers.explain, request=parse_parameters(schemas.ExplainRequest, request)))
 
     @app.get("/documents/{id:path}", response_model=schemas.DocumentResponse)
     async def document(id: str) -> Response:  # noqa: A002
@@ -211,7 +218,7 @@ def _warm_up(state: ServerState, readiness: Readiness) -> None:
             if isinstance(error, Cr5Error):
                 log.error("%s", error)
             elif not readiness.stopping.is_set():
-                log.warning("the search could not be tried; it will be tried again", exc_info=True)
+                log.warning("a warm-up search failed; trying again in %g s", WARM_UP_RETRY_SECONDS, exc_info=True)
             readiness.stopping.wait(WARM_UP_RETRY_SECONDS)
         else:
             readiness.set_warm()

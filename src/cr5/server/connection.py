@@ -12,8 +12,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState as UvicornState
 
-from cr5.server.access import ProxyTrust, client_of
-from cr5.server.errors import SECURITY_HEADERS
+from cr5.server.access import TrustedProxies, client_of
+from cr5.server.headers import SECURITY_HEADERS
 from cr5.server.settings import ServerSettings
 
 MAX_CONNECTIONS = 4096  # of one process, however many files it may open
@@ -28,7 +28,7 @@ log = logging.getLogger("cr5.server")
 
 @dataclass(frozen=True)
 class ConnectionLimits:
-    """How many connections a process accepts, in all and from one client address, and how many beyond for probes."""
+    """How many connections a process accepts, in all and from one client address, and how many more for probes."""
 
     total: int
     per_address: int
@@ -53,8 +53,8 @@ class ConnectionTable:
     probes of whoever watches the server.
     """
 
-    def __init__(self, limits: ConnectionLimits, trust: ProxyTrust) -> None:
-        self.limits, self._trust = limits, trust
+    def __init__(self, limits: ConnectionLimits, trusted_proxies: TrustedProxies) -> None:
+        self.limits, self._trusted_proxies = limits, trusted_proxies
         self._clients: dict[Connection, str | None] = {}  # None: a trusted proxy, which has no limit of its own
         self._counts: dict[str, int] = {}
         self._waiting: dict[Connection, None] = {}  # longest first
@@ -64,11 +64,10 @@ class ConnectionTable:
 
     def admits(self, address: str) -> bool:
         """Whether another connection from an address is accepted; if necessary, a waiting one is closed for it."""
-        client, total, probes = self._client(address), len(self._clients) - self.limits.total, self.limits.probes
-        own = -1 if client is None else self._counts.get(client, 0) - self.limits.per_address
-        if max(own, total) < 0 or self._evict(client if own >= 0 else None):
-            return True
-        if max(own, total) < probes:
+        client, over_total = self._client(address), len(self._clients) - self.limits.total
+        over_client = -1 if client is None else self._counts.get(client, 0) - self.limits.per_address
+        over = max(over_client, over_total)
+        if over < 0 or self._evict(client if over_client >= 0 else None) or over < self.limits.probes:
             return True
         log.warning("refused a connection, because all that are open are being answered")
         return False
@@ -78,13 +77,13 @@ class ConnectionTable:
         if len(self._clients) - len(self._waiting) >= self.limits.total:
             return True
         client = self._clients.get(connection)
-        own = 0 if client is None else self._counts[client]
-        if own <= self.limits.per_address:
+        count = 0 if client is None else self._counts[client]
+        if count <= self.limits.per_address:
             return False
-        return own - sum(self._clients[other] == client for other in self._waiting) >= self.limits.per_address
+        return count - sum(self._clients[other] == client for other in self._waiting) >= self.limits.per_address
 
     def add(self, connection: "Connection", address: str) -> None:
-        """Count a connection."""
+        """Add a connection."""
         client = self._client(address)
         self._clients[connection] = client
         if client is not None:
@@ -108,7 +107,7 @@ class ConnectionTable:
             self._waiting.setdefault(connection)
 
     def _client(self, address: str) -> str | None:
-        return None if self._trust.trusts(address) else client_of(address)
+        return None if self._trusted_proxies.includes(address) else client_of(address)
 
     def _evict(self, client: str | None) -> bool:
         chosen = (found for found in self._waiting if client is None or self._clients[found] == client)

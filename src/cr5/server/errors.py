@@ -2,25 +2,12 @@
 
 import errno
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cr5.errors import quoted
+from cr5.message_parts import os_error_number, quoted
 
 INVALID_JSON = "the body is not valid JSON; send a JSON object encoded as UTF-8"
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
-SECURITY_HEADERS = {
-    "content-security-policy": CONTENT_SECURITY_POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "x-frame-options": "DENY",
-    "cross-origin-resource-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-}
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
 _EXHAUSTED = {
@@ -50,22 +37,28 @@ class HttpError(Exception):
         self.code, self.param = code, param
 
 
-def system_error(error: BaseException) -> HttpError | None:
+def system_error(error: BaseException, *, writes_index: bool = False) -> HttpError | None:
     """The response for what the operating system refused: disk full, folder not writable, no file or memory left.
 
-    Libraries in Rust report it as a text that ends with "(os error 28)". None for any other error.
+    ``writes_index`` says that the request was to change the index, which it did not. None for any other error.
     """
-    quoted_number = re.search(r"\(os error (\d+)\)", str(error))
-    number = int(quoted_number[1]) if quoted_number else error.errno if isinstance(error, OSError) else None
-    number = errno.ENOMEM if isinstance(error, MemoryError) else number
+    number = errno.ENOMEM if isinstance(error, MemoryError) else os_error_number(error)
     if number in _DISK_FULL:
-        return HttpError(
-            507, "the disk of the index is full, and no document was changed; free some space, then try again"
+        problem = (
+            "the disk of the index is full, and no document was changed"
+            if writes_index
+            else "a disk that the server writes temporary files to is full; its log has the details"
         )
+        return HttpError(507, f"{problem}; free some space, then try again")
     if number in _NOT_WRITABLE:
         reason = os.strerror(number).lower()
+        if not writes_index:
+            return HttpError(503, f"the server cannot open a file ({reason}); its log has the details")
         return HttpError(
-            503, f"the index cannot be written ({reason}), and no document was changed", {"Retry-After": "60"}
+            503,
+            f"the index cannot be written ({reason}), and no document was changed; make its folder writable for the "
+            "server, then try again",
+            {"Retry-After": "60"},
         )
     if number in _EXHAUSTED:
         return HttpError(503, f"{_EXHAUSTED[number]}; try again later", {"Retry-After": "5"})

@@ -11,22 +11,24 @@ import numpy as np
 from cr5.corpus.documents import Document
 from cr5.corpus.language_names import no_such_language
 from cr5.corpus.languages import find_text_language
-from cr5.errors import Cr5Error, quoted
+from cr5.errors import Cr5Error
 from cr5.index import Index, IndexedDocument, Mode, Query, SearchHit, SearchResult
 from cr5.index.filters import Filter
-from cr5.retrieval.passages import passage
+from cr5.message_parts import quoted
+from cr5.retrieval.snippets import snippet
 from cr5.retrieval.top_k import Measure
 from cr5.server import schemas
 from cr5.server.errors import HttpError
+from cr5.server.limits import MAX_DEPTH, MAX_TEXT_CHARS
 from cr5.server.metrics import Metrics
-from cr5.server.settings import MAX_DEPTH, MAX_TEXT_CHARS
 from cr5.server.state import ServerState
 
 Point: TypeAlias = tuple[float, float]
 TextRequest: TypeAlias = schemas.SearchRequest | schemas.SearchBody
 
-SNIPPET_CHARS = 300  # of the passage that matched, shown with a hit
-PASSAGE_CHARS, PASSAGE_CONTEXT_CHARS = 200, 60  # of the passage that explains a hit, and before its first match
+SNIPPET_CHARS = 300  # of a hit
+EXPLAINED_SNIPPET_CHARS = 200  # of an explanation
+SNIPPET_LEAD_CHARS = 60  # before the first match in a snippet
 EXAMPLE_CHARS = 80
 
 
@@ -62,7 +64,7 @@ def similar(state: ServerState, request: schemas.SimilarRequest) -> schemas.Sear
     started, index = time.perf_counter(), state.index
     langs, document = _parse_languages(index, request.search_in), _get(index, request.id)
     result = index.similar(request.id, k=request.k, langs=langs, measure=request.measure)
-    text = document.title or snippet(document.text)
+    text = document.title or beginning(document.text)
     response = _result_response(state, "dense", request.measure, started, text, result)
     return response.model_copy(update={"tokens": []})  # of the whole document
 
@@ -84,8 +86,13 @@ def explain(state: ServerState, request: schemas.ExplainRequest) -> schemas.Expl
     return schemas.ExplainResponse(
         similarity=explanation.similarity,
         passage=(explanation.begin, explanation.end),
-        snippet=passage(
-            document.text, explanation.words_b, PASSAGE_CHARS, PASSAGE_CONTEXT_CHARS, explanation.begin, explanation.end
+        snippet=snippet(
+            document.text,
+            explanation.words_b,
+            EXPLAINED_SNIPPET_CHARS,
+            SNIPPET_LEAD_CHARS,
+            explanation.begin,
+            explanation.end,
         ),
         query_words=list(explanation.words_a),
         document_words=list(explanation.words_b),
@@ -136,7 +143,7 @@ def info(state: ServerState, version: str, writable: bool) -> schemas.InfoRespon
         measures=["csls", "cosine"],
         writable=writable,
         examples=[
-            schemas.ExampleResponse(lang=example.lang, text=snippet(example.title, EXAMPLE_CHARS))
+            schemas.ExampleResponse(lang=example.lang, text=beginning(example.title, EXAMPLE_CHARS))
             for example in index.example_queries()
         ],
     )
@@ -153,7 +160,7 @@ def exposition(state: ServerState, metrics: Metrics) -> str:
     return metrics.exposition(state.index.count(), state.index.snapshot_number)
 
 
-def snippet(text: str, max_chars: int = SNIPPET_CHARS) -> str:
+def beginning(text: str, max_chars: int = SNIPPET_CHARS) -> str:
     """The beginning of a text in one line, cut at the end of a word."""
     line = " ".join(text[: 2 * max_chars].split())
     if len(line) <= max_chars and len(text) <= 2 * max_chars:
@@ -181,14 +188,8 @@ def _hit_response(hit: SearchHit, x: float, y: float) -> schemas.HitResponse:
     matched = [(word, 1.0) for word in hit.words]
     begin, end = hit.passage if hit.passage[1] else (0, len(hit.text))
     return schemas.HitResponse(
-        **_document_fields(hit),
-        snippet=passage(hit.text, matched, SNIPPET_CHARS, PASSAGE_CONTEXT_CHARS, begin, end),
-        score=hit.score,
-        cosine=hit.cosine,
-        parts=hit.parts,
-        passage=(begin, end),
-        words=list(hit.words),
-        versions=[schemas.VersionResponse(**version._asdict()) for version in hit.versions],
+        **hit.to_json() | {"url": web_url(hit.url), "passage": (begin, end), "words": list(hit.words)},
+        snippet=snippet(hit.text, matched, SNIPPET_CHARS, SNIPPET_LEAD_CHARS, begin, end),
         x=x,
         y=y,
     )

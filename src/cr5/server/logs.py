@@ -74,9 +74,9 @@ class RotatingFile(logging.StreamHandler[Any]):
         return self.path.open("ab", buffering=0)
 
     def _is_full_or_replaced(self) -> bool:
-        own = os.fstat(self.stream.fileno())
+        opened = os.fstat(self.stream.fileno())
         try:
-            return own.st_size >= self._max_bytes or not os.path.samestat(own, self.path.stat())
+            return opened.st_size >= self._max_bytes or not os.path.samestat(opened, self.path.stat())
         except FileNotFoundError:
             return True
 
@@ -149,11 +149,16 @@ class JsonFormatter(logging.Formatter):
 
 
 def _frames(record: logging.LogRecord) -> list[str]:
-    """Where an exception was raised, and its type; its message is left out, which may quote what a client has sent."""
+    """Where an exception was raised, its type, and what the operating system says about which path.
+
+    Any other message is left out, which may quote what a client has sent.
+    """
     if not record.exc_info or record.exc_info[1] is None:
         return []
     error = record.exc_info[1]
     frames = [
         f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
     ]
-    return [*frames, f"  {type(error).__module__}.{type(error).__qualname__}"]
+    system = (error.strerror, error.filename) if isinstance(error, OSError) else ()
+    name = f"{type(error).__module__}.{type(error).__qualname__}"
+    return [*frames, f"  {': '.join([name, *map(str, filter(None, system))])}"]

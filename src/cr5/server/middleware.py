@@ -11,10 +11,11 @@ from collections.abc import Collection
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cr5.errors import quoted
-from cr5.server.access import ProxyTrust, RateLimiter, client_of, has_key, host_of
+from cr5.message_parts import quoted
+from cr5.server.access import RateLimiter, TrustedProxies, client_of, has_key, host_of
 from cr5.server.connection import PROBES_ONLY
-from cr5.server.errors import SECURITY_HEADERS, HttpError, system_error
+from cr5.server.errors import HttpError, system_error
+from cr5.server.headers import SECURITY_HEADERS
 from cr5.server.logs import REQUEST_LOG
 from cr5.server.metrics import METHODS, Metrics
 from cr5.server.openai_api import error_response
@@ -35,7 +36,7 @@ class _DisconnectError(Exception):
     """The client has closed the connection before its request was complete."""
 
 
-class AccessMiddleware:
+class RequestMiddleware:
     """Checks who sends a request and how large it is, adds security headers to every response and counts both.
 
     A body is read after these checks, and only for paths that take one (``body_paths``). Otherwise, or if the request
@@ -47,7 +48,7 @@ class AccessMiddleware:
         self._app, self._settings, self._metrics, self._body_paths = app, settings, metrics, body_paths
         per_minute = settings.requests_per_minute
         self._rate_limiter = RateLimiter(per_minute) if per_minute else None
-        self._trust = ProxyTrust(settings.trusted_proxies)
+        self._trusted_proxies = TrustedProxies(settings.trusted_proxies)
         self._running = 0  # requests that have been read, and are being answered
         self._buffered = 0  # bytes of the bodies of all requests
 
@@ -56,7 +57,7 @@ class AccessMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = _Request(scope, self._trust)
+        request = _Request(scope, self._trusted_proxies)
         started, status = time.perf_counter(), 0
 
         async def send_with_headers(message: Message) -> None:
@@ -77,7 +78,7 @@ class AccessMiddleware:
         except HttpError as error:
             await send_error(error, scope["path"], send_with_headers)
         except Exception as error:
-            failure = system_error(error)
+            failure = system_error(error, writes_index=request.writes_index)
             if failure is not None:
                 reason = str(error.__cause__ or error) if isinstance(error, OSError) else failure.message
                 log.error("%s failed: %s", request.route, reason, extra={"request_id": request.id})
@@ -187,16 +188,16 @@ class AccessMiddleware:
 
 
 class _Request:
-    """What the checks need to know about a request."""
+    """A request as the checks see it: its client, its id, and whether its body is still to be read."""
 
-    def __init__(self, scope: Scope, trust: ProxyTrust) -> None:
+    def __init__(self, scope: Scope, trusted_proxies: TrustedProxies) -> None:
         self.scope, self.method, self.path = scope, scope["method"], scope["path"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         address = (scope.get("client") or ("",))[0]
-        self.client = trust.client(address, scope["headers"])
+        self.client = trusted_proxies.client(address, scope["headers"])
         given = self.headers.get(b"x-request-id", b"")
-        believed = REQUEST_ID.fullmatch(given) and trust.trusts(address)
-        self.id = given.decode() if believed else secrets.token_hex(8)
+        is_trusted = REQUEST_ID.fullmatch(given) and trusted_proxies.includes(address)
+        self.id = given.decode() if is_trusted else secrets.token_hex(8)
         self.has_unread_body = (
             b"transfer-encoding" in self.headers or self.headers.get(b"content-length", b"0").strip(b"0") != b""
         )
@@ -206,6 +207,11 @@ class _Request:
     def path_of_route(self) -> str:
         """The path of the route, so that neither the log nor the metrics contain what a client has sent."""
         return str(getattr(self.scope.get("route"), "path", "other"))
+
+    @property
+    def writes_index(self) -> bool:
+        """Whether this is a request to add or delete documents."""
+        return self.path_of_route.startswith("/documents") and self.method in ("POST", "DELETE")
 
     @property
     def route(self) -> str:

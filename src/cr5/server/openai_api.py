@@ -7,9 +7,10 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus.languages import find_text_language
-from cr5.errors import quoted
+from cr5.corpus.texts import positions
 from cr5.index import Index
 from cr5.index.snapshot import INDEX_FILE
+from cr5.message_parts import quoted
 from cr5.server import schemas
 from cr5.server.errors import HttpError
 from cr5.server.state import ServerState
@@ -33,10 +34,8 @@ def embeddings(state: ServerState, request: schemas.EmbeddingsRequest) -> schema
     vectors = model.encode(texts, langs)
     if not request.allow_zeros:
         _require_known_words(request.input, langs, vectors)
-    words = 0
-    for lang in set(langs):
-        texts_in_lang = [text for text, text_lang in zip(texts, langs, strict=True) if text_lang == lang]
-        words += len(model.settings.tokeniser(texts_in_lang, lang).ids)
+    tokeniser = model.settings.tokeniser
+    words = sum(len(tokeniser([texts[i] for i in rows], code).ids) for code, rows in positions(langs).items())
     as_base64 = request.encoding_format == "base64"
     data = [
         schemas.EmbeddingItem(index=i, embedding=to_base64(row) if as_base64 else row.tolist())

@@ -11,6 +11,7 @@ import socket
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,15 +19,16 @@ from types import FrameType
 
 import uvicorn
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, Cr5Warning
 from cr5.index import Index
 from cr5.index.ingest import IngestSettings
 from cr5.server import logs
 from cr5.server.app import create_app
 from cr5.server.http_server import HttpServer
+from cr5.server.limits import MAX_QUERY_CHARS
 from cr5.server.metrics import SHARED_FOLDER_VARIABLE
-from cr5.server.settings import MAX_QUERY_CHARS, ServerSettings
-from cr5.server.state import Readiness
+from cr5.server.readiness import Readiness
+from cr5.server.settings import ServerSettings
 from cr5.server.workers import Supervisor
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -34,7 +36,7 @@ MAX_HEADER_BYTES = 12 * MAX_QUERY_CHARS + 2**14  # a character of a query takes 
 WORKER_START_SECONDS = 120  # that a worker may take to start on a busy machine
 RESTART_PAUSE_SECONDS = 5  # before a worker that cannot open the index is replaced
 MMAP_THRESHOLD_BYTES = 2**17  # freed blocks of at least this size go back to the operating system
-IN_SERVER = IngestSettings(optimise_beside=True)  # a request that adds documents does not wait for that
+INGEST_SETTINGS = IngestSettings(optimise_beside=True)  # requests do not wait until files are merged
 _M_MMAP_THRESHOLD = -3  # the number of this parameter in glibc's malloc.h
 log = logging.getLogger("cr5.server")
 
@@ -134,9 +136,12 @@ class ServerProcess:
         settings = self.settings
         return_freed_memory()
         logs.configure(settings.log_format, settings.log_file)
+        warnings.simplefilter("ignore", Cr5Warning)  # responses say what has been left out or replaced
         readiness = Readiness(others_are_warm, on_warm)
         try:
-            app = create_app(Index.open(self.folder, store=settings.store, settings=IN_SERVER), settings, readiness)
+            app = create_app(
+                Index.open(self.folder, store=settings.store, settings=INGEST_SETTINGS), settings, readiness
+            )
         except Cr5Error as error:
             if multiprocessing.parent_process() is None:
                 raise

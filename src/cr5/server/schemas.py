@@ -8,21 +8,18 @@ from pydantic_core import PydanticKnownError
 from cr5.corpus.fields import MAX_FIELDS
 from cr5.index import Mode
 from cr5.retrieval.top_k import Measure
-from cr5.server import settings as limits
+from cr5.server import limits
 
 
-def _no_boolean(value: object) -> object:
-    """The value, unless it is true or false, which Python takes for 1 and 0."""
-    if isinstance(value, bool):
-        raise PydanticKnownError("int_type")
-    return value
+def _no_boolean(error_type: Literal["int_type", "float_type"]) -> BeforeValidator:
+    """A check that a value is not true or false, which Python takes for 1 and 0."""
 
+    def check(value: object) -> object:
+        if isinstance(value, bool):
+            raise PydanticKnownError(error_type)
+        return value
 
-def _no_boolean_number(value: object) -> object:
-    """As ``_no_boolean``, for numbers that need not be whole."""
-    if isinstance(value, bool):
-        raise PydanticKnownError("float_type")
-    return value
+    return BeforeValidator(check)
 
 
 _NO_NUL_PATTERN = r"^[^\x00]*$"  # stores cannot hold NUL characters
@@ -35,7 +32,7 @@ Lang: TypeAlias = Annotated[
     str | None,
     Field(max_length=limits.MAX_LANGUAGE_CHARS, description="Language of the query; guessed if missing or empty."),
 ]
-Code: TypeAlias = Annotated[str, Field(max_length=limits.MAX_LANGUAGE_CHARS)]
+LanguageCode: TypeAlias = Annotated[str, Field(max_length=limits.MAX_LANGUAGE_CHARS)]
 SearchIn: TypeAlias = Annotated[
     str | None,
     Field(
@@ -43,9 +40,9 @@ SearchIn: TypeAlias = Annotated[
     ),
 ]
 Text: TypeAlias = Annotated[str, Field(max_length=limits.MAX_TEXT_CHARS)]
-Integer: TypeAlias = Annotated[int, BeforeValidator(_no_boolean)]
-Number: TypeAlias = Annotated[float, BeforeValidator(_no_boolean_number)]
-Count: TypeAlias = Annotated[Integer, Field(ge=1, le=limits.MAX_HITS, description="The number of hits.")]
+Integer: TypeAlias = Annotated[int, _no_boolean("int_type")]
+Number: TypeAlias = Annotated[float, _no_boolean("float_type")]
+HitCount: TypeAlias = Annotated[Integer, Field(ge=1, le=limits.MAX_HITS, description="The number of hits.")]
 
 
 class StrictRequest(BaseModel):
@@ -62,7 +59,7 @@ class TextSearch(StrictRequest):
 
     q: Annotated[QueryText, Field(min_length=1, description="Any text; a part in double quotes is a phrase.")]
     lang: Lang = None
-    k: Count = 10
+    k: HitCount = 10
     offset: Annotated[
         Integer,
         Field(ge=0, le=limits.MAX_DEPTH - 1, description=f"Hits to skip; k + offset is at most {limits.MAX_DEPTH:,}."),
@@ -76,7 +73,8 @@ class TextSearch(StrictRequest):
         Literal["concept"] | None, Field(description="One hit for each concept, with its other documents as versions.")
     ] = None
     prefer: Annotated[
-        Code | None, Field(description="The language that comes first among hits and versions of nearly equal score.")
+        LanguageCode | None,
+        Field(description="The language that comes first among hits and versions of nearly equal score."),
     ] = None
     min_score: Annotated[Number, Field(allow_inf_nan=False, description="The lowest score of a hit.")] = 0.0
     sort: Annotated[
@@ -107,7 +105,7 @@ class SearchBody(TextSearch):
 
     search_in: Annotated[
         Annotated[str, Field(max_length=limits.MAX_QUERY_CHARS)]
-        | Annotated[list[Code], Field(max_length=limits.MAX_LANGUAGES)]
+        | Annotated[list[LanguageCode], Field(max_length=limits.MAX_LANGUAGES)]
         | None,
         Field(alias="in", description="Languages to search, a list or e.g. da,en; all by default."),
     ] = None
@@ -121,7 +119,7 @@ class SimilarRequest(StrictRequest):
 
     id: Id
     search_in: SearchIn = None
-    k: Count = 10
+    k: HitCount = 10
     measure: Measure = "csls"
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cr5.errors import quoted
+from cr5.message_parts import quoted
 from cr5.server import token_rules
 from cr5.server.errors import HttpError
 
@@ -16,8 +16,6 @@ CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
 }
 
 

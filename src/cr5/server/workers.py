@@ -20,7 +20,7 @@ from cr5.server.http_server import drop_new_connections
 
 log = logging.getLogger("cr5.server")
 
-WAKE_SECONDS = 0.2  # how long the supervisor sleeps at most before it looks at the signals
+POLL_SECONDS = 0.2  # the longest wait before the supervisor checks for signals
 
 # Runs a server on the socket. Its other arguments: whether all workers are warm, whether to warm up before the first
 # connection is accepted, and what to call when this worker is warm.
@@ -64,7 +64,7 @@ class Supervisor:
             signal.signal(signal.SIGHUP, self._note_hangup)
         self._workers = [self._start() for _ in range(self._count)]
         while not self._stopping:
-            self._wait(WAKE_SECONDS)
+            self._wait(POLL_SECONDS)
             self._replace_dead()
             if self._hangups and not self._stopping:
                 self._hangups = 0
@@ -76,7 +76,7 @@ class Supervisor:
             worker.stop()
         for worker in self._workers:
             while worker.process.is_alive():
-                worker.process.join(WAKE_SECONDS)
+                worker.process.join(POLL_SECONDS)
                 if self._forced:
                     worker.process.kill()
             worker.pipe.close()
@@ -122,7 +122,7 @@ class Supervisor:
         for number, old in enumerate(self._workers):
             new, end = self._start(), time.monotonic() + self._start_seconds
             while not (new.warm or self._stopping) and new.process.is_alive() and time.monotonic() < end:
-                self._wait(WAKE_SECONDS, new)
+                self._wait(POLL_SECONDS, new)
             if not new.warm:
                 problem = "was not ready in time" if new.process.is_alive() else "has ended before it was ready"
                 new.process.kill()

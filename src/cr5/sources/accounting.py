@@ -1,9 +1,11 @@
 """The accounting of a source: files found = read + skipped, documents read = written + skipped, each by its reason.
 
-Readers have no other way to make a document than ``Accounting.document``, and none to open a file than within
-``Accounting.reading``. What a reader leaves out has therefore a reason, and what it forgets is counted as such.
+A reader makes documents with ``Accounting.document`` and opens files within ``Accounting.reading``. So whatever it
+leaves out has a reason, and files that it found but never read are counted as "not read". The extraction of Wikipedia
+dumps has its own counts, of pages (`wikipedia.dump_reader`).
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +15,9 @@ from typing import Any
 from cr5.corpus.documents import CONTROL_CHARACTER, Document, has_control_character
 from cr5.corpus.languages import canonical_code
 from cr5.corpus.skipped import OnError, Skipped
-from cr5.errors import CorpusError, quoted
+from cr5.errors import CorpusError
+from cr5.message_parts import one_line, quoted
+from cr5.storage.output_paths import check_not_input
 
 NO_TEXT = "no text"
 NO_DOCUMENT = "no document in it"
@@ -21,15 +25,17 @@ DUPLICATE = "near-duplicate"
 FOREIGN = "in another language"
 HIDDEN = "hidden"
 UNWANTED_LANGUAGE = "language not wanted"
-FORGOTTEN = "not read"  # by a reader that does not account for all files that it found
+NOT_READ = "not read"  # by a reader that does not account for all files that it found
 EXTENSION = "extension"
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # stands for a byte of a file name that is not UTF-8
 
 
 class UnusableInputError(CorpusError):
     """Input that cannot be used, and can be skipped; ``reason`` is the short form under which it is counted."""
 
     def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
+        super().__init__(one_line(message))  # file names may have line breaks
         self.reason = reason
 
 
@@ -78,9 +84,9 @@ class Accounting:
         why: str = NO_TEXT,
     ) -> Sequence[Document]:
         """A document that was read, or none if it has no text; then ``place`` is the example of the reason ``why``."""
-        if has_control_character(concept):
-            problem = f"the concept is {quoted(concept)}, which has a control character; rename it"
-            self.unusable(CONTROL_CHARACTER, lang, f"{place}: {problem}" if place else problem)
+        if problem := _problem(concept, text):
+            reason, explanation = problem
+            self.unusable(reason, lang, f"{place}: {explanation}" if place else explanation)
             return ()
         self.documents_read += 1
         if text and not text.isspace():
@@ -89,18 +95,18 @@ class Accounting:
         return ()
 
     def unusable(self, reason: str, lang: str, message: str) -> None:
-        """Leave out an unusable document that no reader could make."""
+        """An error in a document that was not counted yet: count it as read and as skipped, or raise the error."""
         self._handle(reason, message)
         self.documents_read += 1
         self.skip(reason, lang, message)
 
     def drop(self, reason: str, lang: str, message: str) -> None:
-        """Leave out a document that a reader made, because it is unusable."""
-        self._handle(reason, message)
-        self.skip(reason, lang, message)
+        """An error in a document that was counted as read: count it as skipped, or raise the error."""
+        self.documents_read -= 1
+        self.unusable(reason, lang, message)
 
     def skip(self, reason: str, lang: str, example: str, count: int = 1) -> None:
-        """Leave out documents that were read, for a reason that is not an error."""
+        """No error: count documents that were counted as read as skipped."""
         lang = canonical_code(lang)
         if self._wanted is not None and lang and lang not in self._wanted:
             reason = UNWANTED_LANGUAGE
@@ -119,7 +125,9 @@ class Accounting:
     # Files
 
     def find(self, file: object) -> None:
-        """Count a file that was found; it must be read or skipped later."""
+        """Count a file that was found; it must be read or skipped later. The file that is being written is an error."""
+        if self._output and isinstance(file, Path):
+            check_not_input(self._output, [file])
         self.files_found += 1
         self._pending[str(file)] += 1
 
@@ -132,9 +140,9 @@ class Accounting:
         return is_named_so and file.parent.resolve() == self._output.parent
 
     def open_archive(self, file: object) -> None:
-        """Forget an archive that was found: its members are the files."""
+        """No longer count an archive that was found: its members are the files."""
         self.files_found -= 1
-        self._take(str(file))
+        self._remove_pending(str(file))
 
     @contextmanager
     def reading(self, *files: object) -> Iterator[None]:
@@ -146,9 +154,9 @@ class Accounting:
         try:
             yield
         except CorpusError as error:
-            if self.on_error == "raise":
-                raise error if isinstance(error, UnusableInputError) else _as_unusable(error) from None
             reason = error.reason if isinstance(error, UnusableInputError) else "unreadable file"
+            if self.on_error == "raise":
+                raise UnusableInputError(reason, str(error)) from None
             self.errors.add(reason, str(error))
             if self.documents_read == before:
                 self._close(files, reason, str(error))
@@ -179,10 +187,10 @@ class Accounting:
         self.skipped_parts.add("unreadable folder", message)
 
     def finish(self) -> None:
-        """Account for files that the reader found and forgot."""
+        """Count the files that the reader found, but neither read nor skipped."""
         for file, count in list(self._pending.items()):
             for _ in range(count):
-                self._close([file], FORGOTTEN)
+                self._close([file], NOT_READ)
 
     def extensions(self) -> dict[str, int]:
         """How many files were not read because of their extension, the most frequent first."""
@@ -190,25 +198,32 @@ class Accounting:
         return {reason.removeprefix(f"{EXTENSION} "): count for reason, count in counts.most_common()}
 
     def to_json(self) -> dict[str, object]:
-        """The counts as plain values."""
-        files, documents = self.skipped_files.counts, self.skipped_documents.counts
+        """The counts as plain values, and the first example of each reason."""
+
+        def skipped(items: Skipped) -> dict[str, object]:
+            return {"skipped": items.counts, "examples": items.examples}
+
         return {
-            "files": {"found": self.files_found, "read": self.files_read, "skipped": files},
-            "documents": {"read": self.documents_read, "written": self.written.total(), "skipped": documents},
-            "parts": {"skipped": self.skipped_parts.counts},
+            "files": {"found": self.files_found, "read": self.files_read, **skipped(self.skipped_files)},
+            "documents": {
+                "read": self.documents_read,
+                "written": self.written.total(),
+                **skipped(self.skipped_documents),
+            },
+            "parts": skipped(self.skipped_parts),
             "guessed_encodings": self.guessed_encodings.counts,
         }
 
     def _close(self, files: Sequence[object], reason: str = "", message: str = "") -> None:
         for file in map(str, files):
-            self._take(file)
+            self._remove_pending(file)
             if reason:
                 self.skipped_files.add(reason, message or file)
             else:
                 self.files_read += 1
 
-    def _take(self, file: str) -> None:
-        """Remove a file from those that were found; all others are still to be read."""
+    def _remove_pending(self, file: str) -> None:
+        """Remove a file from those that are still to be read."""
         self._pending[file] -= 1
         if not self._pending[file]:
             del self._pending[file]
@@ -219,8 +234,15 @@ class Accounting:
         self.errors.add(reason, message)
 
 
-def _as_unusable(error: CorpusError) -> UnusableInputError:
-    return UnusableInputError("unreadable file", str(error))
+def _problem(concept: str, text: str) -> tuple[str, str] | None:
+    """Why a document cannot be used, as a short reason and an explanation; None if it can."""
+    if has_control_character(concept):
+        return CONTROL_CHARACTER, f"the concept is {quoted(concept)}, which has a control character; rename it"
+    if _SURROGATE.search(concept):
+        return "name not UTF-8", f"the concept is {quoted(concept)}, of a file name that is not UTF-8; rename the file"
+    if "\0" in text:
+        return "NUL character", "the text has a NUL character; convert the file to UTF-8, or remove these characters"
+    return None
 
 
 def is_extension(reason: str) -> bool:

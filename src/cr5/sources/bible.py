@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Annotated, Literal, TypeAlias
+from typing import IO, Annotated, Literal, TypeAlias, get_args
 
 from cr5.corpus.documents import Document
 from cr5.corpus.file_names import leading_language
-from cr5.errors import CorpusError, quoted
+from cr5.errors import CorpusError, one_of
+from cr5.message_parts import quoted
 from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
-from cr5.sources.files import lines, open_source, raise_error
+from cr5.sources.files import count_lines, lines, open_source, raise_error
 from cr5.sources.input_files import matching_files
 from cr5.sources.source import ParameterHelp, Source
 
@@ -37,28 +38,29 @@ def read_bible(
 ) -> Iterator[Document]:
     """Read the verses, chapters or books of every file; a folder stands for all its .txt and .tsv but the references.
 
-    ``references`` has a line such as "GEN 1:1" for each line of every file; without it, lines are
-    "GEN 1:1<TAB>text". The concept is "GEN 1:1", "GEN 1" or "GEN"; the language is the beginning of the file's name,
-    as in eng-engBSB.txt. Where verses are merged, the first of them has the text of all.
+    ``references`` has a line such as "GEN 1:1" for each line of every file; without it, lines are "GEN 1:1<TAB>text".
+    The concept is "GEN 1:1", "GEN 1" or "GEN"; the language is the beginning of the file's name, as in eng-engBSB.txt.
+    Where verses are merged, the first of them has the text of all.
     """
-    if by not in ("verse", "chapter", "book"):
-        raise CorpusError(f"`by={by!r}` is unknown; choose verse, chapter or book")
+    one_of("by", by, get_args(BibleUnit))
     accounting = accounting or Accounting()
     concepts = None if references is None else _read_references(references, by)
     for path in _find_files(paths, references, accounting):
         with accounting.reading(path):
-            verses = (
-                _verses_with_references(path, by, accounting)
-                if concepts is None
-                else _verses_by_reference_list(path, concepts, accounting)
-            )
+            if concepts is None:
+                verses = _verses_with_references(path, by, accounting)
+            else:
+                verses = _verses_by_reference_list(path, concepts, accounting)
             yield from _documents(path, verses, accounting)
 
 
 def _documents(path: Path, verses: Iterable[tuple[str, str]], accounting: Accounting) -> Iterator[Document]:
-    """Consecutive verses of a concept as a document; a concept of which no verse has text is a document without any."""
+    """Join consecutive verses of a concept into a document.
+
+    A concept without any text is counted, with the reason.
+    """
     lang = leading_language(path.name)
-    why: dict[str, str] = {}  # there is no text, by concept
+    why: dict[str, str] = {}  # concept -> why it has no text
 
     def with_text() -> Iterator[tuple[str, str]]:
         for concept, text in verses:
@@ -116,7 +118,7 @@ def _lines(stream: IO[bytes], path: Path, accounting: Accounting) -> Iterator[st
 def _verses_by_reference_list(path: Path, concepts: list[str], accounting: Accounting) -> Iterator[tuple[str, str]]:
     """The concepts and texts of a file that has a line for every reference."""
     with open_source(path) as stream:  # counted first: a missing line would shift all lines after it
-        count = sum(1 for _ in lines(stream, str(path), lambda reason, message: None))
+        count = count_lines(stream)
     if count != len(concepts):
         raise UnusableInputError(
             "wrong number of lines",

@@ -6,7 +6,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
-from cr5.errors import CorpusError, quoted
+from cr5.errors import CorpusError
+from cr5.message_parts import quoted
 from cr5.sources.accounting import UnusableInputError
 from cr5.sources.files import MAX_LINE_BYTES, ErrorHandler, raise_error
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,8 +19,6 @@ from cr5.sources.accounting import DUPLICATE, FOREIGN, UNWANTED_LANGUAGE, Accoun
 
 SAMPLE_DOCUMENTS = 1000
 """How many documents of each language are in the random sample that estimates the share of short ones."""
-
-
 EXAMPLE_CONCEPTS = 3  # of each language
 
 
@@ -47,6 +44,10 @@ class SourceSummary:
     def documents(self) -> Counter[str]:
         """The documents that were kept."""
         return self.accounting.written
+
+    def count_kept(self, langs: Iterable[str]) -> None:
+        """Count a document that was kept, for each of these languages."""
+        self.accounting.written.update(langs)
 
     @property
     def read(self) -> Counter[str]:
@@ -128,10 +129,10 @@ def clean(
         is_duplicate = duplicates.mark(batch.rows)
         repeated = batch.rows.filter(pa.array(is_duplicate))
         rows = batch.rows.filter(pa.array(~is_duplicate)) if dedupe and repeated.num_rows else batch.rows
-        summary.documents.update(rows["lang"].to_pylist())
+        summary.count_kept(rows["lang"].to_pylist())
         summary.duplicates.update(repeated["lang"].to_pylist())
-        for concept, lang in zip(repeated["concept"].to_pylist(), repeated["lang"].to_pylist(), strict=True):
-            if dedupe:
+        if dedupe:
+            for concept, lang in zip(repeated["concept"].to_pylist(), repeated["lang"].to_pylist(), strict=True):
                 summary.accounting.skip(DUPLICATE, lang, concept)
         _count_concepts(rows, language_of_concept, summary)
         if min_unique:
@@ -141,10 +142,7 @@ def clean(
 
 
 def _in_known_languages(
-    documents: Iterable[Document],
-    summary: SourceSummary,
-    wanted: set[str] | None,
-    drop_foreign: bool,
+    documents: Iterable[Document], summary: SourceSummary, wanted: set[str] | None, drop_foreign: bool
 ) -> Iterator[Document]:
     accounting = summary.accounting
     for document in documents:
@@ -158,7 +156,7 @@ def _in_known_languages(
                 continue
         else:
             try:
-                lang = _normalise(declared)
+                lang = languages.normalise(declared)
             except CorpusError as error:
                 accounting.drop("invalid language code", declared, f"{document.concept}: {error}")
                 continue
@@ -196,8 +194,8 @@ def _count_concepts(rows: pa.RecordBatch, language_of_concept: dict[int, str], s
 class _ShortSample:
     """A uniform sample of every language's documents, and how many of it are short.
 
-    Every document draws a random number, and those with the smallest numbers are the sample. The first documents
-    would not do: a source is sorted by path, and the pages of a folder resemble each other.
+    Every document gets a random number, and those with the smallest numbers are the sample. The first documents would
+    not represent the source: it is sorted by path, and the pages of a folder resemble each other.
     """
 
     def __init__(self, min_unique: int, summary: SourceSummary) -> None:
@@ -220,6 +218,3 @@ class _ShortSample:
             self.drawn[lang] = sample
             self.summary.sampled[lang] = len(sample)
             self.summary.short[lang] = sum(short for _, short in sample)
-
-
-_normalise = lru_cache(1024)(languages.normalise)

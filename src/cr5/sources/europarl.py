@@ -15,7 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Annotated, NamedTuple
 
 from cr5.corpus.documents import Document
-from cr5.corpus.languages import normalise
+from cr5.corpus.languages import canonical_code
+from cr5.corpus.texts import one_or_several
 from cr5.errors import CorpusError
 from cr5.sources.accounting import UNWANTED_LANGUAGE, Accounting, UnusableInputError
 from cr5.sources.files import corpus_errors, lines
@@ -77,8 +78,8 @@ def read_europarl(
         raise CorpusError(
             f"{root}: no session file; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml"
         )
-    codes = {file.lang: _code(file.lang) for file in sessions}
-    wanted = {lang: normalise(lang) for lang in ([langs] if isinstance(langs, str) else langs or ())}
+    codes = {file.lang: canonical_code(file.lang) for file in sessions}
+    wanted = {lang: canonical_code(lang) for lang in one_or_several(langs or ())}
     if missing := sorted(lang for lang, code in wanted.items() if code not in codes.values()):
         raise CorpusError(f"{root}: no session in {', '.join(missing)}; its folders are {', '.join(sorted(codes))}")
     selected = []
@@ -101,14 +102,6 @@ def _folder_name(file: InputFile) -> str:
     if file.member is None:
         return file.folder[-1]
     return PurePosixPath(file.member).parent.name or file.path.stem
-
-
-def _code(folder: str) -> str:
-    """The BCP 47 code that a folder is named after; the name itself if it is not a code."""
-    try:
-        return normalise(folder)
-    except CorpusError:
-        return folder
 
 
 # Speeches

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import IO, TypeAlias
 
 from cr5.corpus.skipped import Skipped
+from cr5.corpus.tables import describe_utf8_error
 from cr5.errors import CorpusError
 from cr5.sources.markup.encoding import WESTERN, decode_western
 from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed
-from cr5.storage.text_encodings import as_utf8, put_back, reencoded
+from cr5.storage.text_encodings import as_utf8, marked_encoding, put_back, reencoded
 
 ErrorHandler: TypeAlias = Callable[[str, str], None]
 """Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and returns.
@@ -21,7 +22,7 @@ the name of the file and passes the message on.
 """
 
 MAX_LINE_BYTES = 64 << 20
-_SKIP_CHUNK_BYTES = 1 << 20  # read at a time within a line that is too long
+_CHUNK_BYTES = 1 << 18  # read at a time where lines are not needed
 _SAMPLE_BYTES = 1 << 20  # from the first byte on that is not UTF-8, to recognise another encoding
 
 
@@ -65,15 +66,17 @@ def lines(
 ) -> Iterator[str | None]:
     """Every line without its line break, or None for one that is not UTF-8 or too long.
 
-    Unusable lines are not left out, so that line numbers stay correct. If ``lang`` and ``guessed`` are given, a text
-    of this language that is evidently in Windows-1252 is decoded so, and counted in ``guessed``.
+    Unusable lines are not left out, so that line numbers stay correct. If ``lang`` and ``guessed`` are given, a text in
+    this language whose encoding is evidently Windows-1252 is decoded by that, and counted in ``guessed``; UTF-16
+    without a byte order mark is then recognised, too.
     """
     number, may_be_western = 0, bool(lang) and guessed is not None
     while True:
         number += 1
         line = stream.readline(MAX_LINE_BYTES)
         if number == 1:
-            if converted := as_utf8(stream, line):
+            converted = as_utf8(stream, line) if may_be_western or marked_encoding(line) else None
+            if converted:
                 stream, line = converted, converted.readline(MAX_LINE_BYTES)
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line:
@@ -82,7 +85,7 @@ def lines(
             handle_error(
                 "line too long", f"{source}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MB; break it up"
             )
-            while (line := stream.readline(_SKIP_CHUNK_BYTES)) and not line.endswith(b"\n"):
+            while (line := stream.readline(_CHUNK_BYTES)) and not line.endswith(b"\n"):
                 pass
             yield None
             continue
@@ -98,10 +101,23 @@ def lines(
                     yield stream.readline().decode().removesuffix("\n").removesuffix("\r")
                     continue
                 stream = put_back(stream, sample[len(line) :])
-            handle_error(
-                "invalid UTF-8", f"{source}:{number}: byte {error.start + 1} is not UTF-8; convert it with iconv"
-            )
+            handle_error("invalid UTF-8", f"{source}:{number}: {describe_utf8_error(error)}")
             yield None
             continue
         may_be_western = may_be_western and line.isascii()  # nothing but ASCII so far
         yield text.removesuffix("\n").removesuffix("\r")
+
+
+def count_lines(stream: IO[bytes]) -> int:
+    """How many lines ``lines`` yields, which takes a fraction of the time; the last one may lack its line feed."""
+    count, last = 0, b"\n"
+    chunk = stream.read(_CHUNK_BYTES)
+    if converted := as_utf8(stream, chunk):
+        stream, chunk = converted, converted.read(_CHUNK_BYTES)
+    if chunk.startswith(codecs.BOM_UTF8):  # a file that is only a byte order mark has no lines
+        chunk = chunk.removeprefix(codecs.BOM_UTF8) or stream.read(_CHUNK_BYTES)
+    while chunk:
+        count += chunk.count(b"\n")
+        last = chunk[-1:]
+        chunk = stream.read(_CHUNK_BYTES)
+    return count + (last != b"\n")

@@ -1,56 +1,32 @@
 """A folder tree of pages: every page once per language, with the language code in its path."""
 
-import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
 from cr5.corpus.documents import Document
 from cr5.corpus.file_names import is_language_name
-from cr5.corpus.languages import is_registered, normalise
+from cr5.corpus.languages import canonical_code, is_registered
 from cr5.errors import CorpusError, Cr5Warning, warn
 from cr5.sources.accounting import EXTENSION, NO_TEXT, UNWANTED_LANGUAGE, Accounting, UnusableInputError
 from cr5.sources.files import open_source
 from cr5.sources.input_files import files_below
-from cr5.sources.markup import WESTERN, decode, decode_western, html_text, markdown_text, rst_text
+from cr5.sources.markup import CONVERTERS, FORMATS, decode_page, extension
 from cr5.sources.source import ParameterHelp, Source
 from cr5.storage.compressed import split_suffix
 
 MAX_PAGE_BYTES = 64 << 20
 SAMPLE_PAGES = 400  # pages of a language that are read to find the lines that most pages repeat
-MAX_FOLDERS = 8  # that are named, of those without a language
+MAX_FOLDERS = 8  # folders without a language that a message names
 MIN_PAGES = 10  # with fewer pages, a line that half of them share may be a coincidence
 NOT_IN_PATTERN = "path does not match the pattern"
 
-
-def _plain_text(data: str) -> tuple[str, str]:
-    lines = (" ".join(line.split()) for line in data.splitlines())
-    return "", "\n".join(line for line in lines if line)
-
-
-_Converter = Callable[[str], tuple[str, str]]
-_FORMATS: dict[str, _Converter] = {
-    "html": html_text,
-    "markdown": markdown_text,
-    "rst": rst_text,
-    "text": _plain_text,
-}
-_FORMAT_OF_EXTENSION = {
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".mdx": "markdown",
-    ".rst": "rst",
-    ".txt": "text",
-}
 _PLACEHOLDERS = re.compile(r"(\{[^{}]*\}|\*\*/|\*\*|\*)")
 _PATTERN_OF = {"{concept}": "(?P<concept>.+)", "**/": "(?:[^/]+/)*?", "**": ".*", "*": "[^/]*"}
-_CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z0-9]+)*(?:@[a-z]+)?(?:\.[A-Za-z0-9-]+)?")
+_CODE = re.compile(r"(?:[a-z]{2,3}|[A-Z]{2,3})(?:[-_][A-Za-z0-9]+)*(?:@[a-z]+)?(?:\.[A-Za-z0-9-]+)?")
 _WORD_START = re.compile(r"(?<![A-Za-z0-9])(?=[A-Za-z0-9])")
 
 
@@ -96,12 +72,15 @@ def read_folder(
     accounting = accounting or Accounting()
     layout = _Layout(pattern, lang or {}, _formats([read_as] if isinstance(read_as, str) else read_as))
     if not root.is_dir():
-        raise CorpusError(f"{root}: no such folder; check the spelling")
+        problem = (
+            "a file, not a folder; name the folder above it" if root.exists() else "no such folder; check the spelling"
+        )
+        raise CorpusError(f"{root}: {problem}")
     pages_of = _find_pages(root, layout, accounting)
     selected = sorted(pages_of)
     if langs is not None:
-        wanted = {normalise(code) for code in langs}
-        selected = [code for code in selected if normalise(code) in wanted]
+        wanted = {canonical_code(code) for code in langs}
+        selected = [code for code in selected if canonical_code(code) in wanted]
         if not selected:
             available = ", ".join(sorted(pages_of))
             raise CorpusError(f"{root}: no page in {', '.join(langs)}, only in {available}; change `langs`")
@@ -140,15 +119,14 @@ class _Layout:
 
     def format_of(self, path: Path) -> str:
         """The format of a file, "" for an extension that is not read."""
-        extension = os.path.splitext(split_suffix(path.name)[0])[1].lower()  # noqa: PTH122 - many times faster
-        return self.formats.get(extension) or self.formats.get("", "")
+        return self.formats.get(extension(path.name)) or self.formats.get("", "")
 
     def convert(self, path: Path, page: str) -> tuple[str, str]:
         """The title and text of a page."""
-        return _FORMATS[self.format_of(path)](page)
+        return CONVERTERS[self.format_of(path)](page)
 
     def match(self, path: str) -> tuple[str, str] | None:
-        """The language and concept of a path that matches: the first language code that does, as long as possible."""
+        """The language and concept of a path, by the first language code for which it matches, the longest there."""
         for start in _WORD_START.finditer(path):
             names = list(self._languages_at(path, start.start()))
             left = self.before.fullmatch(path, 0, start.start()) if names else None
@@ -174,21 +152,21 @@ class _Layout:
             name = name[: max(map(name.rfind, "-_@."))] if re.search(r"[-_@.]", name) else ""
 
     def _without_extension(self, concept: str) -> str:
-        stem, extension = os.path.splitext(split_suffix(concept)[0])  # noqa: PTH122 - a concept is not a path
-        is_page = extension.lower() in self.formats or "" in self.formats
-        return stem if extension and is_page else concept
+        suffix = extension(concept)
+        is_page = suffix in self.formats or "" in self.formats
+        return split_suffix(concept)[0][: -len(suffix)] if suffix and is_page else concept
 
 
 _is_language = lru_cache(10_000)(is_language_name)
 
 
 def _formats(read_as: Sequence[str]) -> dict[str, str]:
-    formats = dict(_FORMAT_OF_EXTENSION)
+    formats: dict[str, str] = dict(FORMATS)
     for item in read_as:
-        extension, _, name = item.rpartition("=")
-        if name not in _FORMATS:
-            raise CorpusError(f"`read_as={item}` names no format; choose {', '.join(_FORMATS)}")
-        formats[f".{extension.lower().lstrip('.')}" if extension else ""] = name
+        suffix, _, name = item.rpartition("=")
+        if name not in CONVERTERS:
+            raise CorpusError(f"`read_as={item}` names no format; choose {', '.join(CONVERTERS)}")
+        formats[f".{suffix.lower().lstrip('.')}" if suffix else ""] = name
     return formats
 
 
@@ -206,7 +184,8 @@ def _compile(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
             raise CorpusError(f"`pattern={pattern}` has {piece}; only {{lang}}, {{concept}}, * and ** are placeholders")
     patterns = [_PATTERN_OF.get(piece) or re.escape(piece) for piece in pieces]
     index = pieces.index("{lang}")
-    return re.compile("".join(patterns[:index])), re.compile("".join(patterns[index + 1 :]))
+    before, after = patterns[:index], patterns[index + 1 :]
+    return re.compile("".join(before), re.DOTALL), re.compile("".join(after), re.DOTALL)
 
 
 def _find_pages(root: Path, layout: _Layout, accounting: Accounting) -> dict[str, list[tuple[str, str]]]:
@@ -280,16 +259,15 @@ def _read(path: Path, lang: str, layout: _Layout, accounting: Accounting) -> tup
                 message = f"{path}: a page of more than {MAX_PAGE_BYTES >> 20} MB; split it or remove it"
                 raise UnusableInputError("page too large", message)
     try:
-        page = decode(data)
+        page, guessed = decode_page(data, lang)
     except UnicodeDecodeError as error:
-        if (guess := decode_western(data, lang)) is None:
-            raise UnusableInputError(
-                "unknown encoding",
-                f"{path}: byte {error.start + 1} (0x{data[error.start]:02x}) is not valid {error.encoding.upper()}, "
-                "and no other encoding is evident; convert it with iconv",
-            ) from None
-        page = guess
-        accounting.guessed_encodings.add(WESTERN, str(path))
+        raise UnusableInputError(
+            "unknown encoding",
+            f"{path}: byte {error.start + 1} (0x{data[error.start]:02x}) is not valid {error.encoding.upper()}, "
+            "and no other encoding is evident; convert it with iconv",
+        ) from None
+    if guessed:
+        accounting.guessed_encodings.add(guessed, str(path))
     title, text = layout.convert(path, page)
     return title, text.splitlines()
 
@@ -310,6 +288,7 @@ FOLDER = Source(
     """,
     skipped_advice={
         EXTENSION: "name the format of those that are pages with `read_as`, as in `read_as=adoc=text`",
-        NOT_IN_PATTERN: "show with `pattern` and `lang` where paths have their language",
+        NOT_IN_PATTERN: "say with `pattern` where paths have their language, or with `lang=english=en` which "
+        "language a folder such as english is in",
     },
 )

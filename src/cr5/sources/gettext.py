@@ -3,14 +3,16 @@
 import hashlib
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 from cr5.corpus.documents import Document
-from cr5.corpus.languages import is_registered, normalise, primary_subtag
-from cr5.errors import CorpusError, quoted
+from cr5.corpus.languages import is_registered, is_same_language, normalise, primary_subtag
+from cr5.errors import CorpusError, one_of
+from cr5.message_parts import quoted
 from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.catalogue_files import Message, read_mo, read_po
 from cr5.sources.files import open_source
@@ -19,6 +21,7 @@ from cr5.sources.source import ParameterHelp, Source
 
 GettextUnit: TypeAlias = Literal["message", "reference", "catalogue"]
 
+NOT_TRANSLATED = "not translated"  # or by a translation that is marked as fuzzy
 _COMPILED = (".mo", ".gmo")
 _FILE_NAME = re.compile(r".+\.(?:po|g?mo)", re.IGNORECASE)
 
@@ -41,8 +44,7 @@ def read_gettext(
     "app:digest", "app:path/file.c" or "app", where ``app`` is the path of the catalogue below the folder, without the
     language. By reference or catalogue, memory holds one catalogue at a time.
     """
-    if by not in ("message", "reference", "catalogue"):
-        raise CorpusError(f"`by={by!r}` is unknown; choose message, reference or catalogue")
+    one_of("by", by, get_args(GettextUnit))
     accounting = accounting or Accounting()
     seen: set[bytes] = set()
     for file in _find_files(paths, accounting):
@@ -71,6 +73,7 @@ class _Catalogue:
     def groups(self, by: GettextUnit) -> Iterator[Document]:
         texts_of: dict[str, tuple[list[str], list[str]]] = {}
         translated: set[str] = set()  # concepts with a translated message
+        untranslated: Counter[str] = Counter()  # messages without a translation, or with a fuzzy one, by concept
         unreferenced = 0  # translated messages without a reference
         for message in self.read():
             concepts = [self.domain] if by == "catalogue" else [f"{self.domain}:{name}" for name in message.references]
@@ -81,6 +84,8 @@ class _Catalogue:
             if message.texts:
                 translated.update(concepts)
                 unreferenced += not concepts
+            else:
+                untranslated.update(concepts)
         if unreferenced and not texts_of:
             raise UnusableInputError(
                 "no references",
@@ -89,12 +94,15 @@ class _Catalogue:
             )
         if unreferenced:
             self.accounting.skipped_parts.add("message without a reference", str(self.file.path), unreferenced)
+        # A document without any translated message is skipped as a whole.
+        for concept in filter(translated.__contains__, untranslated):
+            self.accounting.skipped_parts.add(NOT_TRANSLATED, f"{self.file.path}: {concept}", untranslated[concept])
         for concept, parts in texts_of.items():
             text, source = ("\n".join(filter(None, part)) for part in parts)
             yield from self.documents(concept, text, source, concept in translated)
 
     def read(self) -> Iterator[Message]:
-        """Read its messages without the header, which sets the language."""
+        """Read the messages of the catalogue without its header, which sets the language."""
         path = self.file.path
         with open_source(path) as stream:
             messages = (read_mo if path.suffix.lower() in _COMPILED else read_po)(
@@ -105,7 +113,7 @@ class _Catalogue:
                 return
             is_header = not first.context and not first.id
             declared = _header("".join(first.texts)).get("language", "") if is_header else ""
-            named, self.domain = self.file.names(declared if is_registered(declared) else "")
+            named, self.domain = self.file.language_and_name(declared if is_registered(declared) else "")
             self.lang = _choose_language(declared, named)
             for message in messages if is_header else chain([first], messages):
                 if message.id:
@@ -113,7 +121,7 @@ class _Catalogue:
 
     def documents(self, concept: str, text: str, source: str, translated: bool) -> Iterator[Document]:
         place = f"{self.file.path}: {quoted(source)}"
-        why = NO_TEXT if translated else "not translated"
+        why = NO_TEXT if translated else NOT_TRANSLATED
         if text and self.source_lang:
             key = hashlib.blake2b(concept.encode("utf-8", "replace"), digest_size=8).digest()
             if key not in self.seen:
@@ -179,16 +187,16 @@ class _CatalogueFile(NamedTuple):
     folders: tuple[str, ...]
     first_named_folder: int
 
-    def names(self, declared: str) -> tuple[str, str]:
+    def language_and_name(self, declared: str) -> tuple[str, str]:
         """The language in the path, and the name of the catalogue, which is the path without the language."""
-        lang, used, stem = self.language(declared)
-        used |= {i for i, folder in enumerate(self.folders) if lang and _same_code(folder, lang)}  # app/de/de.po
+        lang, used, stem = self.find_language(declared)
+        used |= {i for i, folder in enumerate(self.folders) if lang and is_same_language(folder, lang)}  # app/de/de.po
         unused = [folder for i, folder in enumerate(self.folders) if i not in used]
         inner = [folder for i, folder in enumerate(self.folders) if i not in used and i >= self.first_named_folder]
         parts = [*inner, stem] if stem else inner or unused[-1:]
         return lang, "/".join(parts) or "messages"
 
-    def language(self, declared: str) -> tuple[str, set[int], str]:
+    def find_language(self, declared: str) -> tuple[str, set[int], str]:
         """The language, the positions of the folders that name it, and the rest of the file's name."""
         stem, last = self.path.stem, len(self.folders) - 1
         for i in range(last, 0, -1):
@@ -244,11 +252,7 @@ def _has_script(code: str) -> bool:
 
 
 def _same_primary(code: str, other: str) -> bool:
-    return normalise(primary_subtag(code)) == normalise(primary_subtag(other))
-
-
-def _same_code(name: str, lang: str) -> bool:
-    return name == lang or (is_registered(name) and is_registered(lang) and normalise(name) == normalise(lang))
+    return is_same_language(primary_subtag(code), primary_subtag(other))
 
 
 def _is_code(name: str, letters: int) -> bool:

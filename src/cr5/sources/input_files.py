@@ -10,7 +10,8 @@ from itertools import chain, count
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
-from cr5.errors import CorpusError, reason
+from cr5.errors import CorpusError
+from cr5.message_parts import reason
 from cr5.sources.accounting import HIDDEN, Accounting
 from cr5.sources.files import corpus_errors, open_source
 from cr5.storage.compressed import split_suffix
@@ -148,6 +149,11 @@ def _real_files(
                 accounting.skip_file(file, "not a regular file")
             else:
                 yield file
+
+
+def same_text_error(file: InputFile, other: InputFile) -> CorpusError:
+    """The error of two files that have the same name and language in one folder, such as a.en and a.en.gz."""
+    return CorpusError(f"{file}: seems to be the same text as {other}; keep one of them")
 
 
 def unique_names(files: Sequence[tuple[tuple[str, ...], str]]) -> list[str]:

@@ -8,20 +8,17 @@ counted before the first one is used, and files of different length are rejected
 costs little: counting is much faster than all later steps.
 """
 
-import codecs
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import PurePosixPath
-from typing import IO, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 from cr5.corpus.file_names import partner, split_ending, split_name
 from cr5.corpus.skipped import Skipped
-from cr5.errors import CorpusError
 from cr5.sources.accounting import Accounting, UnusableInputError
-from cr5.sources.files import ErrorHandler, lines
-from cr5.sources.input_files import InputFile
-from cr5.storage.text_encodings import as_utf8
+from cr5.sources.files import ErrorHandler, count_lines, lines
+from cr5.sources.input_files import InputFile, same_text_error
 
 Row: TypeAlias = tuple[str | None, ...]
 """Line i of every file, stripped; None if it cannot be read."""
@@ -76,7 +73,7 @@ def group_files(
         group = found.setdefault((file.folder, stem), LineAlignedFiles(stem, {}))
         other = group.files.setdefault(lang, file)
         if other != file:
-            raise CorpusError(f"{file}: seems to be the same text as {other}; keep one of them")
+            raise same_text_error(file, other)
     for key, group in uncertain.items():
         if len(group.files) > 1 and key not in groups:
             groups[key] = group
@@ -109,7 +106,7 @@ def _check_equal_length(group: LineAlignedFiles) -> None:
     counts: dict[str, int] = {}
     for lang, file in group.files.items():
         with file.open() as stream:
-            counts[lang] = _count_lines(stream)
+            counts[lang] = count_lines(stream)
     shortest, longest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
     if counts[shortest] != counts[longest]:
         raise UnusableInputError(
@@ -117,18 +114,3 @@ def _check_equal_length(group: LineAlignedFiles) -> None:
             f"{group.files[longest]}: {counts[longest]} lines, but {counts[shortest]} in {group.files[shortest]}, so "
             "that their lines cannot be matched; copy or download both again",
         )
-
-
-def _count_lines(stream: IO[bytes]) -> int:
-    """The number of lines, with a last one that has no line feed."""
-    count, last = 0, b"\n"
-    chunk = stream.read(_CHUNK_BYTES)
-    if converted := as_utf8(stream, chunk):
-        stream, chunk = converted, converted.read(_CHUNK_BYTES)
-    if chunk.startswith(codecs.BOM_UTF8):  # a file of nothing else has no line
-        chunk = chunk.removeprefix(codecs.BOM_UTF8) or stream.read(_CHUNK_BYTES)
-    while chunk:
-        count += chunk.count(b"\n")
-        last = chunk[-1:]
-        chunk = stream.read(_CHUNK_BYTES)
-    return count + (last != b"\n")

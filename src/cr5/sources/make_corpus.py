@@ -8,8 +8,9 @@ from cr5.corpus.documents import Batch
 from cr5.corpus.skipped import OnError
 from cr5.corpus.writing import write
 from cr5.errors import CorpusError
+from cr5.message_parts import plural
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.sources.accounting import DUPLICATE, FOREIGN, Accounting, UnusableInputError
+from cr5.sources.accounting import DUPLICATE, FOREIGN, NO_DOCUMENT, Accounting, UnusableInputError
 from cr5.sources.clean import SourceSummary, clean
 from cr5.sources.source import Source
 
@@ -49,8 +50,10 @@ def make_corpus(
     try:
         write(output, cleaned())
     except UnusableInputError as error:
-        is_all = summary.accounting.files_found < 2 and summary.accounting.documents_read < 2
-        raise CorpusError(str(error) if is_all else f'{error}, or skip such input with `on_error="skip"`') from None
+        is_only_input = summary.accounting.files_found < 2 and not summary.accounting.documents_read
+        raise CorpusError(
+            str(error) if is_only_input else f'{error}, or skip such input with `on_error="skip"`'
+        ) from None
     return summary
 
 
@@ -71,4 +74,7 @@ def _why_empty(summary: SourceSummary, langs: list[str]) -> str:
     if skipped.counts:
         reasons = ", ".join(f"{reason} ({count:,})" for reason, count in skipped.counts.items())
         return f"no document is left of {accounting.documents_read:,}: {reasons}; the first: {skipped.first}"
+    if empty := accounting.skipped_files.counts.get(NO_DOCUMENT, 0):
+        others = f" and {plural(empty - 1, 'other file')}" if empty > 1 else ""
+        return f"no text in {accounting.skipped_files.examples[NO_DOCUMENT]}{others}; check the files and the options"
     return "the source contains no text; check the files and the options"

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from cr5.corpus.documents import Document
-from cr5.corpus.languages import is_registered, normalise
-from cr5.errors import CorpusError
+from cr5.corpus.file_names import partner
+from cr5.corpus.languages import canonical_code, is_same_language
+from cr5.errors import CorpusError, Cr5Warning, warn, whole_number
 from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.input_files import find_files, unique_names
 from cr5.sources.line_aligned import LineAlignedFiles, Row, group_files, read_aligned_lines
@@ -31,17 +32,15 @@ def read_moses(
 ) -> Iterator[Document]:
     """Read documents from files, folders and zips; aligned files differ only in the language at the end of the name.
 
-    ``join`` consecutive lines (20 by default) make one document in each language. The concept is the name of
-    the files and the number of the first line, "Europarl.en-it:41". A
-    line that is empty in one language is left out there; one that is empty in all ends the document. With ``pivot``,
-    the concept of a line is the digest of its text in that language, so that the pairs en-it and dan-eng share their
-    English lines. ``join`` is then 1, and a pivot text that several pairs or lines contain is yielded each time. Memory
-    holds ``join`` lines of each language.
+    ``join`` consecutive lines (20 by default) make one document in each language. The concept is the name of the files
+    and the number of the first line, "Europarl.en-it:41". A line that is empty in one language is left out there; one
+    that is empty in all ends the document. With ``pivot``, the concept of a line is the digest of its text in that
+    language, so that the pairs en-it and dan-eng share their English lines. ``join`` is then 1, and a pivot text that
+    several pairs or lines contain is yielded each time. Memory holds ``join`` lines of each language.
     """
     if join is None:
         join = JOINED_LINES if pivot is None else 1
-    if join < 1:
-        raise CorpusError(f"`join={join}` is less than 1; join 1 line or more into a document")
+    whole_number("join", join, 1)
     if pivot is not None and join > 1:
         raise CorpusError(
             f"`join={join}` does not work with `pivot={pivot}`, because two language pairs hardly ever share "
@@ -55,9 +54,21 @@ def read_moses(
             "their names must differ only in the language at the end, like train.en and train.fr, train.en.txt and "
             "train.fr.txt, or train_en.txt and train_fr.txt"
         )
+    if pivot is None:
+        _warn_of_unlinked_pairs(groups.values())
     return chain.from_iterable(
         _documents(name, group, join, pivot, accounting) for name, group in sorted(groups.items())
     )
+
+
+def _warn_of_unlinked_pairs(groups: Iterable[LineAlignedFiles]) -> None:
+    """Warn if files whose names say different pairs, such as a.da-en and a.en-it, have a language in common."""
+    pairs = [group.files for group in groups if any(partner(group.stem, lang) for lang in group.files)]
+    languages = sorted({tuple(sorted(map(canonical_code, pair))) for pair in pairs})
+    if len(languages) > 1 and (shared := set.intersection(*map(set, languages))):
+        listed = ", ".join("-".join(langs) for langs in languages)
+        message = f"no concept links {listed}; pass `pivot={min(shared)}` to link them by equal lines in that language"
+        warn(message, Cr5Warning)
 
 
 def _named_groups(paths: Sequence[Path], accounting: Accounting) -> dict[str, LineAlignedFiles]:
@@ -80,7 +91,7 @@ def _documents(
     name: str, group: LineAlignedFiles, join: int, pivot: str | None, accounting: Accounting
 ) -> Iterator[Document]:
     langs, names = list(group.files), [str(file) for file in group.files.values()]
-    pivot_column = next((i for i, lang in enumerate(langs) if pivot and _same_language(lang, pivot)), None)
+    pivot_column = next((i for i, lang in enumerate(langs) if pivot and is_same_language(lang, pivot)), None)
     with accounting.reading(*group.files.values()):
         if pivot is not None and pivot_column is None:
             message = f"{name}: has {', '.join(langs)}, not `pivot={pivot}`; leave these files out"
@@ -107,10 +118,6 @@ def _blocks(rows: Iterable[Row], join: int) -> Iterator[tuple[int, list[Row]]]:
             block = []
     if block:
         yield first, block
-
-
-def _same_language(lang: str, other: str) -> bool:
-    return lang == other or (is_registered(lang) and is_registered(other) and normalise(lang) == normalise(other))
 
 
 def _pivot_concept(pivot: str, line: str | None) -> str:

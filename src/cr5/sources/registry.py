@@ -1,4 +1,4 @@
-"""All sources, in the order in which the command line lists them. A new source is a module and a line here."""
+"""All sources, in the order in which the command line lists them. A new source is a module and two lines here."""
 
 from cr5.sources.bible import BIBLE
 from cr5.sources.europarl import EUROPARL

@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from cr5.corpus.documents import Document, location
 from cr5.corpus.fields import FIELDS, fields_text, parse_fields
 from cr5.corpus.languages import language_columns
@@ -19,11 +16,14 @@ from cr5.corpus.tables import (
     Record,
     RecordError,
     check_text,
+    column_problem,
     csv_records,
     json_records,
     line_blocks,
     list_columns,
+    open_parquet,
     parquet_batches,
+    row_records,
 )
 from cr5.corpus.texts import is_missing
 from cr5.errors import ColumnsNotKept, CorpusError, warn
@@ -89,21 +89,23 @@ class _Columns:
 
     def check(self, source: str, available: Sequence[str]) -> None:
         """Raise an error if a table lacks a required column or has one twice; warn, once, of those not used."""
-        if missing := [name for name in self.names if name not in available and name not in self.optional]:
-            quoted_names = " or ".join(f"'{name}'" for name in missing)
-            remedies = list(dict.fromkeys(self._remedy(name, available) for name in missing))
-            if len(remedies) > 1 and self.lang in missing and {*self.texts.get("", ())} & {*missing}:
-                remedies.append("or name a column for each language with `wide`, as in `wide=en=english`")
-            named = list_columns(available)
-            raise CorpusError(f"{source}: no column {quoted_names}, only {named}; {'; '.join(remedies)}")
-        for name in self.names:
-            if available.count(name) > 1:
-                raise CorpusError(f"{source}: column '{name}' occurs {available.count(name)} times; rename all but one")
+        required = [name for name in self.names if name not in self.optional]
+        if problem := column_problem(available, required, self.names, self._remedies(required, available)):
+            raise CorpusError(f"{source}: {problem}")
         if others := [name for name in available if name and name not in {*self.names, *self.not_used, "lang"}]:
             self.not_used.update(others)
             problem = f"{source}: columns that are not used: {list_columns(others)}"
             advice = f"to keep {'it' if len(others) == 1 else 'them'} as fields of the documents, use `field_column`"
+            if self.concept in self.optional and self.concept not in available:
+                advice += "; if one says what a row is about, name it with `concept_column`"
             warn(f"{problem}; {advice}", ColumnsNotKept)
+
+    def _remedies(self, required: Sequence[str], available: Sequence[str]) -> str:
+        missing = [name for name in required if name not in available]
+        remedies = list(dict.fromkeys(self._remedy(name, available) for name in missing))
+        if len(remedies) > 1 and self.lang in missing and {*self.texts.get("", ())} & {*missing}:
+            remedies.append("or name a column for each language with `wide`, as in `wide=en=english`")
+        return "; ".join(remedies)
 
 
 def read_table(
@@ -134,12 +136,12 @@ def read_table(
     """Read the rows of tables as documents, by the names of their columns.
 
     With ``lang``, all rows are in this language; otherwise it is in ``lang_column``, or "" if that is "-". Several text
-    columns are joined with line breaks. A ``wide`` table has one column per language, {"en": "english_text",
-    "it": "testo"}; empty cells are allowed there, and if it has no column "concept", every row is a concept of its own,
-    named by file and line. The columns "title" and "url" may be missing; columns of other names may not. Numbers become
+    columns are joined with line breaks. A ``wide`` table has one column per language, {"en": "english_text", "it":
+    "testo"}; empty cells are allowed there, and if it has no column "concept", every row is a concept of its own, named
+    by file and line. The columns "title" and "url" may be missing; columns of other names may not. Numbers become
     strings. Columns in ``field_column`` become fields, beside those of a column "fields": numbers stay numbers, also
-    those in CSV, dates are written as in ISO 8601, and empty cells are no field. Memory holds about 1 MB of a text
-    file, or 500 rows of Parquet, at a time.
+    those in CSV, dates are written as in ISO 8601, and empty cells and NaN are no field. Memory holds about 1 MB of a
+    text file, or 500 rows of Parquet, at a time.
     """
     texts = {code: [name] for code, name in wide.items()} if wide is not None else {lang or "": _as_list(text_column)}
     if not any(texts.values()):
@@ -206,12 +208,6 @@ def _number_or_text(cell: object) -> object:
 
 def _cell(row: Record, name: str) -> str:
     value = row.get(name)
-    if isinstance(value, bytes):
-        try:
-            value = value.decode()
-        except UnicodeDecodeError as error:
-            problem = f"column '{name}' is not UTF-8 at byte {error.start + 1}; write it again as UTF-8"
-            raise RecordError("invalid UTF-8", problem) from None
     if value is None or value != value:  # some tools write NaN for a missing value
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -244,23 +240,12 @@ def _rows(path: Path, columns: _Columns, accounting: Accounting) -> NumberedReco
 
 
 def _csv_rows(path: Path, columns: _Columns, delimiter: str, report: ErrorReporter) -> NumberedRecords:
-    is_empty = True
-
     def check_header(names: Sequence[str]) -> None:
-        nonlocal is_empty
-        is_empty = False
         columns.check(str(path), names)
 
-    def report_line(line: int | None, reason: str, explanation: str) -> None:
-        nonlocal is_empty
-        is_empty = False
-        report(line, reason, explanation)
-
     with open_source(path) as stream:
-        for number, row in csv_records(stream, report_line, check_header, delimiter=delimiter, limits=_LIMITS):
+        for number, row in csv_records(stream, report, check_header, delimiter=delimiter, limits=_LIMITS):
             yield number, {**row, **{name: _number_or_text(row[name]) for name in columns.fields}}
-    if is_empty:
-        report(None, "empty file", "empty, without a header; remove it or write one")
 
 
 def _json_rows(path: Path, columns: _Columns, report: ErrorReporter) -> NumberedRecords:
@@ -276,26 +261,13 @@ def _json_rows(path: Path, columns: _Columns, report: ErrorReporter) -> Numbered
 
 
 def _parquet_rows(path: Path, columns: _Columns) -> NumberedRecords:
-    with open_source(path) as stream:
-        try:
-            file = pq.ParquetFile(stream, buffer_size=1 << 20)
-            columns.check(str(path), file.schema_arrow.names)
-            wanted = [name for name in columns.names if name in file.schema_arrow.names]
-            for first, batch in parquet_batches(file, wanted, _PARQUET_ROWS, _LIMITS):
-                if batch is not None:
-                    for number, row in enumerate(zip(*map(_values, batch.columns), strict=True), first):
-                        yield number, dict(zip(batch.schema.names, row, strict=True))
-        except pa.ArrowException:
-            raise CorpusError(f"{path}: corrupt, or not a Parquet file; copy or download it again") from None
-
-
-def _values(column: Any) -> list[object]:
-    """The cells of a column; as bytes if some are not UTF-8, which Parquet does not check."""
-    try:
-        return list(column.to_pylist(maps_as_pydicts="strict"))
-    except UnicodeDecodeError:
-        plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        return list(plain.cast(pa.binary()).to_pylist())
+    with open_source(path) as stream, open_parquet(stream) as file:
+        present = file.schema_arrow.names
+        columns.check(str(path), present)
+        wanted = [name for name in columns.names if name in present]
+        for first, batch in parquet_batches(file, wanted, _PARQUET_ROWS, _LIMITS):
+            if batch is not None:
+                yield from row_records(batch, first)
 
 
 TABLE = Source(

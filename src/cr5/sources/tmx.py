@@ -13,9 +13,10 @@ from typing import IO, Annotated, NamedTuple, TypeAlias
 from xml.parsers import expat
 
 from cr5.corpus.documents import Document
-from cr5.errors import CorpusError, quoted
+from cr5.errors import CorpusError, whole_number
+from cr5.message_parts import quoted
 from cr5.sources.accounting import Accounting
-from cr5.sources.input_files import InputFile, find_files, unique_names
+from cr5.sources.input_files import InputFile, find_files, same_text_error, unique_names
 from cr5.sources.source import ParameterHelp, Source
 
 CHUNK_BYTES = 1 << 16
@@ -56,8 +57,7 @@ def read_tmx(
     in one unit are several documents. From a damaged file, the units before the damage are read; a unit of more than
     ``MAX_UNIT_BYTES`` is treated as damage.
     """
-    if join < 1:
-        raise CorpusError(f"`join={join}` is less than 1; join 1 unit or more into a document")
+    whole_number("join", join, 1)
     accounting = accounting or Accounting()
     files = _files(paths, accounting)
     if not files:
@@ -248,7 +248,7 @@ def _files(paths: Sequence[Path], accounting: Accounting) -> dict[tuple[tuple[st
             continue
         other = files.setdefault((file.folder, _stem(file.name)), file)
         if other != file:
-            raise CorpusError(f"{file}: seems to be the same text as {other}; keep one of them")
+            raise same_text_error(file, other)
     return files
 
 

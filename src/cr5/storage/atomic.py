@@ -16,9 +16,10 @@ from cr5.errors import Cr5Error
 CAN_REPLACE_MAPPED_FILES = sys.platform != "win32"
 """Whether a file may be replaced while it is mapped into the memory of a process."""
 _RENAME_PAUSES_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-"""What the system may answer to writing, not to reading."""
+WRITE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""Errors that only writing can cause: disk full, over quota, file too large, read-only."""
 Stamp: TypeAlias = tuple[int, int] | None
+"""``(inode, modification time)`` of a file; None without a file."""
 
 
 @contextmanager
@@ -47,7 +48,7 @@ def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
     try:
         temporary.touch(exist_ok=is_chosen)
     except OSError as error:
-        _name(error, path, temporary)
+        _replace_filename(error, path, temporary)
         raise
     try:
         mode = temporary.stat().st_mode
@@ -60,14 +61,14 @@ def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
         with suppress(OSError):  # the first error is the one to raise
             temporary.unlink()
         if isinstance(error, OSError):
-            _name(error, path, temporary)
+            _replace_filename(error, path, temporary)
         raise
     sync(path.parent)  # the rename must survive a power failure, too
 
 
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
-    """The same for a folder, which must not exist or be empty: the block fills a temporary one next to ``path``."""
+    """The same for a folder, which must be missing or empty: the block fills a temporary one next to ``path``."""
     path = path.resolve()
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     temporary.mkdir()
@@ -81,15 +82,15 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OSError):
-            _name(error, path, temporary)
+            _replace_filename(error, path, temporary)
         raise
     sync(path.parent)
 
 
-def _name(error: OSError, path: Path, temporary: Path) -> None:
-    """Let an error about the temporary file name the target."""
+def _replace_filename(error: OSError, path: Path, temporary: Path) -> None:
+    """Replace the temporary path in an error by that of the target."""
     is_inside = error.filename is not None and Path(error.filename).is_relative_to(temporary)
-    if is_inside or (error.filename is None and error.errno in REFUSALS):
+    if is_inside or (error.filename is None and error.errno in WRITE_ERRNOS):
         error.filename = str(path)
 
 
@@ -112,10 +113,22 @@ def discard(path: Path) -> None:
             path.unlink()
 
 
-def remove_new_folders(new: Sequence[Path], lock: Path) -> None:
+@contextmanager
+def created_folder(path: Path) -> Iterator[None]:
+    """Create a folder, with its parents, that the block writes into; if that fails, those still empty are removed."""
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        remove_new_folders(new)
+        raise
+
+
+def remove_new_folders(new: Sequence[Path], lock: Path | None = None) -> None:
     """Remove what a write that failed has created, innermost first; folders that hold anything but its lock stay."""
     with suppress(OSError):
-        if new:
+        if new and lock:
             lock.unlink(missing_ok=True)
         for folder in new:
             folder.rmdir()

@@ -1,12 +1,12 @@
-"""Concept targets: a vector for every concept that a model was trained on, which a further language is fitted to."""
+"""Concept targets: a vector for every concept that a model was trained on, to which another language can be fitted."""
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from cr5._typing import Array, Ints
+from cr5.hashing import hash_texts
 from cr5.storage.language_map import half_precision
 
 
@@ -15,44 +15,33 @@ class ConceptTargets:
     """The targets of c concepts, rank r.
 
     hashes: c hashes of the concepts' names, ascending, uint64. values: c x r in half precision, to be multiplied by
-    ``unit`` (1 number, float32). intercept: r, float32, that of all languages; zero if each has its own.
+    ``scale`` (1 number, float32). intercept: r, float32, that of all languages; zero if each has its own.
     """
 
     hashes: Ints
     values: Array
-    unit: Array
+    scale: Array
     intercept: Array
 
     @classmethod
     def make(cls, names: Iterable[str], vectors: Array, intercept: Array) -> "ConceptTargets":
         """From a vector for every name."""
-        hashes = concept_hashes(names)
+        hashes = hash_texts(names)
         order = np.argsort(hashes)
-        values, unit = half_precision(vectors[order])
-        return cls(hashes[order], values, unit, np.asarray(intercept, np.float32))
+        values, scale = half_precision(vectors[order])
+        return cls(hashes[order], values, scale, np.asarray(intercept, np.float32))
 
     def find(self, names: Iterable[str]) -> Ints:
         """The row of every concept, -1 if it has no target."""
-        hashes = concept_hashes(names)
+        hashes = hash_texts(names)
         rows = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
         return np.where(self.hashes[rows] == hashes, rows, -1)
 
     def vectors(self, rows: Ints) -> Array:
         """The targets of some concepts in single precision, without the intercept."""
-        return np.asarray(self.values[rows].astype(np.float32) * self.unit - self.intercept)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all arrays."""
-        return targets_nbytes(*self.values.shape)
+        return np.asarray(self.values[rows].astype(np.float32) * self.scale - self.intercept)
 
 
 def targets_nbytes(concepts: int, rank: int) -> int:
     """The number of bytes of the targets of a number of concepts."""
     return concepts * (8 + 2 * rank) + 4 + 4 * rank
-
-
-def concept_hashes(names: Iterable[str]) -> Ints:
-    """64 bits of BLAKE2b for every name."""
-    digests = [hashlib.blake2b(name.encode(errors="replace"), digest_size=8).digest() for name in names]
-    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.errors import OutputWarning, reason, warn
+from cr5.errors import OutputWarning, warn
+from cr5.message_parts import reason
 from cr5.storage.atomic import atomic_path
 
 FOLDER = "lexicons"

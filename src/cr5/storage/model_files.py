@@ -19,7 +19,8 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Array
-from cr5.errors import ModelFileError, NotFittedError, format_bytes, reason
+from cr5.errors import ModelFileError, NotFittedError
+from cr5.message_parts import format_bytes, reason
 from cr5.storage.atomic import atomic_path, discard, remove_new_folders, replace, sync
 from cr5.storage.concept_targets import ConceptTargets
 from cr5.storage.language_map import LanguageMap, SubwordMap
@@ -40,7 +41,7 @@ from cr5.storage.model_manifest import (
     parse_manifest,
     read_manifest,
 )
-from cr5.storage.targets import check_writable
+from cr5.storage.output_paths import check_folder_writable
 from cr5.storage.tensor_files import map_tensors, write_tensors
 
 _LOCK = ".lock"
@@ -90,7 +91,7 @@ class ModelFolder:
         with self._locks[lang]:
             if lang not in self._languages:
                 words = self.words(lang)
-                with _naming(self.path, lang, self._entries):
+                with _naming_language(self.path, lang, self._entries):
                     self._languages[lang] = _read_language(self.path, self._entries[lang], words)
             return self._languages[lang]
 
@@ -99,7 +100,7 @@ class ModelFolder:
         with self._locks[lang]:
             if lang not in self._words:
                 entry = self._entries[lang]
-                with _naming(self.path, lang, self._entries):
+                with _naming_language(self.path, lang, self._entries):
                     self._words[lang] = _read_strings(self.path, entry.vocabulary, entry.word_count, "words")
             return self._words[lang]
 
@@ -112,7 +113,8 @@ class ModelFolder:
         except ModelFileError as error:
             raise ModelFileError(f"{error}, or delete it, and the model has no concept targets") from error
         with file:
-            return ConceptTargets(**_map_tensors(file, _target_tensors(self._targets.concepts, self._targets.rank)))
+            arrays = _map_tensors(file, _target_shapes(self._targets.concepts, self._targets.rank))
+            return ConceptTargets(*arrays.values())
 
     def digest(self, *langs: str) -> str:
         """A digest of the files of some languages."""
@@ -138,7 +140,7 @@ def language_files(
     return files + ([targets.tensors] if targets else [])
 
 
-def check_file(path: Path, file: ModelFile) -> None:
+def verify_file(path: Path, file: ModelFile) -> None:
     """Raise an error unless a file of the model in a folder has its size and digest."""
     _open_checked(path, file).close()
 
@@ -148,11 +150,7 @@ def is_language_file(name: str) -> bool:
     return FILE_PATTERN.fullmatch(name) is not None
 
 
-def open_model(
-    path: Path,
-    langs: Sequence[str] | None = None,
-    find: FindLanguage = _find_exactly,
-) -> ModelFolder:
+def open_model(path: Path, langs: Sequence[str] | None = None, find: FindLanguage = _find_exactly) -> ModelFolder:
     """Open a model, or some of its languages; the files of the others may be missing.
 
     ``find`` returns the one of the model's languages that one of ``langs`` means.
@@ -164,7 +162,7 @@ def open_model(
         entries = _choose(path, entries, langs, find)
         try:
             for lang, entry in entries.items():
-                with _naming(path, lang, entries):
+                with _naming_language(path, lang, entries):
                     for file in entry.files:
                         _check_size(path, file)
         except ModelFileError:
@@ -175,7 +173,7 @@ def open_model(
 
 
 @contextmanager
-def _naming(path: Path, lang: str, entries: Mapping[str, LanguageEntry]) -> Iterator[None]:
+def _naming_language(path: Path, lang: str, entries: Mapping[str, LanguageEntry]) -> Iterator[None]:
     """Let errors about the files of a language say which one it is, and how to do without it."""
     try:
         yield
@@ -202,10 +200,7 @@ def _choose(
 
 
 def save(
-    path: Path,
-    metadata: dict[str, Any],
-    languages: Mapping[str, LanguageMap],
-    targets: ConceptTargets | None = None,
+    path: Path, metadata: dict[str, Any], languages: Mapping[str, LanguageMap], targets: ConceptTargets | None = None
 ) -> None:
     """Write a model to a new folder, or replace the model in it; concurrent saves wait for each other.
 
@@ -257,8 +252,8 @@ def _write(
     entries: dict[str, dict[str, Any]] = {}
     for lang, language in languages.items():
         files, entry = {}, {"words": len(language.words), "rank": language.offset.size}
-        entry |= {} if language.unit is None else {"bits": language.bits}
-        lists = {"words": language.words} | ({"ngrams": language.subwords.ngrams} if language.subwords else {})
+        entry |= {} if language.scale is None else {"bits": language.bits}
+        lists = {"words": language.words} | ({"ngrams": language.ngrams} if language.subwords else {})
         for name, items in lists.items():
             strings.write_bytes("".join(f"{item}\n" for item in items).encode())
             mode = strings.stat().st_mode
@@ -269,11 +264,13 @@ def _write(
         tensors.chmod(mode)
         files["tensors"] = _move_to_content_name(tensors, path, lang)._asdict()
         entries[lang] = entry | {"files": files}
-    number = 2 if all(language.unit is None for language in languages.values()) else FORMAT
+    number = 2 if all(language.scale is None for language in languages.values()) else FORMAT
     content = {"format": number, "kind": KIND, "cr5": version("cr5"), "languages": entries, "header": metadata}
     if targets is not None:
         count, rank = targets.values.shape
-        write_tensors({name: np.ascontiguousarray(getattr(targets, name)) for name in _target_tensors(0, 0)}, tensors)
+        arrays = (targets.hashes, targets.values, targets.scale, targets.intercept)
+        named = zip(_target_shapes(0, 0), map(np.ascontiguousarray, arrays), strict=True)
+        write_tensors(dict(named), tensors)
         tensors.chmod(mode)
         files = {"tensors": _move_to_content_name(tensors, path, "concepts")._asdict()}
         content["targets"] = {"concepts": count, "rank": rank, "files": files}
@@ -283,12 +280,12 @@ def _write(
 
 
 def _move_to_content_name(part: Path, path: Path, lang: str) -> ModelFile:
-    digest = file_digest(part)
+    sha256 = file_digest(part)
     sync(part)
-    result = ModelFile(f"{lang}-{digest[:12]}{part.suffix}", part.stat().st_size, digest)
+    result = ModelFile(f"{lang}-{sha256[:12]}{part.suffix}", part.stat().st_size, sha256)
     target = path / result.name
     # A file with this content may be that of the model which is being saved: mapped, so that Windows keeps it.
-    if not target.exists() or file_digest(target) != digest:
+    if not target.exists() or file_digest(target) != sha256:
         replace(part, target)
     return result
 
@@ -332,7 +329,7 @@ def check_model_folder(path: Path) -> None:
         others = [name for name in names if name not in (_LOCK, _SAVING) and not FILE_PATTERN.fullmatch(name)]
         if others:
             raise ModelFileError(f"{path} holds other files, such as {others[0]}; save to a new or empty folder")
-    check_writable(path)
+    check_folder_writable(path)
 
 
 def has_model(path: Path) -> bool:
@@ -340,18 +337,22 @@ def has_model(path: Path) -> bool:
     return (path / MANIFEST).exists()
 
 
+def can_name_file(lang: str) -> bool:
+    """Whether a language code can be part of a file name."""
+    return bool(_CODE_PATTERN.fullmatch(lang))
+
+
 def check_code(lang: str) -> None:
     """Raise an error for a language code that cannot be part of a file name."""
-    if not _CODE_PATTERN.fullmatch(lang):
+    if not can_name_file(lang):
         raise ModelFileError(f"language {lang!r} cannot name a file; use only letters a to z, digits, - and _")
 
 
 def language_size(language: LanguageMap) -> LanguageSize:
     """How large a language would be in a file, but for the file's header."""
-    ngrams = language.subwords.ngrams if language.subwords else []
-    strings = sum(len(string.encode()) + 1 for string in [*language.words, *ngrams])
+    strings = sum(len(string.encode()) + 1 for string in [*language.words, *language.ngrams])
     arrays = sum(array.nbytes for array in _arrays(language).values())
-    return LanguageSize(len(language.words), len(ngrams), strings + arrays, language.bits)
+    return LanguageSize(len(language.words), len(language.ngrams), strings + arrays, language.bits)
 
 
 def _check_language(lang: str, language: LanguageMap) -> None:
@@ -359,15 +360,15 @@ def _check_language(lang: str, language: LanguageMap) -> None:
     words, rank = language.words, language.offset.size
     if not words or not rank:
         raise ModelFileError(f"language {lang} has {len(words)} words and rank {rank}; both must be at least 1")
-    arrays, ngrams = _arrays(language), language.subwords.ngrams if language.subwords else []
-    for name, (kind, shape) in _tensors(len(words), rank, len(ngrams), language.bits).items():
+    arrays = _arrays(language)
+    for name, (kind, shape) in _tensor_shapes(len(words), rank, len(language.ngrams), language.bits).items():
         array = arrays[name]
         if array.dtype != kind or array.shape != shape:
             raise ModelFileError(f"{name} of {lang} is {array.dtype} {array.shape}; make it {kind} {shape}")
         if name not in _MAPS and not np.isfinite(array).all():  # the maps are too large to check
             raise ModelFileError(f"{name} of {lang} is not finite; check the training data")
     _check_strings("word", words, lang)
-    _check_strings("n-gram", ngrams, lang)
+    _check_strings("n-gram", language.ngrams, lang)
 
 
 def _check_strings(kind: str, strings: list[str], lang: str) -> None:
@@ -381,16 +382,16 @@ def _check_strings(kind: str, strings: list[str], lang: str) -> None:
 
 
 def _arrays(language: LanguageMap) -> dict[str, Array]:
-    """The tensors of a language by their names in the file."""
+    """The tensors of a language by their names in the file, where a scale is called a unit."""
     arrays = {"idf": language.idf, "map": language.map, "offset": language.offset}
-    arrays |= {} if language.unit is None else {"unit": language.unit}
-    if (own := language.subwords) is None:
+    arrays |= {} if language.scale is None else {"unit": language.scale}
+    if (subwords := language.subwords) is None:
         return arrays
-    further = {"weights": own.weights, "map": own.map, "unit": own.unit, "squares": own.squares}
-    return arrays | {f"subword_{name}": array for name, array in further.items()}
+    names = {"weights": subwords.weights, "map": subwords.map, "unit": subwords.scale, "squares": subwords.squares}
+    return arrays | {f"subword_{name}": array for name, array in names.items()}
 
 
-def _tensors(words: int, rank: int, ngrams: int, bits: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+def _tensor_shapes(words: int, rank: int, ngrams: int, bits: int) -> dict[str, tuple[str, tuple[int, ...]]]:
     """The type and shape of each tensor of a language."""
     kind = {16: "float16", 8: "int8"}.get(bits, "float32")
     tensors = {"idf": ("float32", (words,)), "map": (kind, (words, rank)), "offset": ("float32", (rank,))}
@@ -406,7 +407,7 @@ def _tensors(words: int, rank: int, ngrams: int, bits: int) -> dict[str, tuple[s
     }
 
 
-def _target_tensors(concepts: int, rank: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+def _target_shapes(concepts: int, rank: int) -> dict[str, tuple[str, tuple[int, ...]]]:
     """The type and shape of each tensor of the concept targets."""
     return {
         "hashes": ("uint64", (concepts,)),
@@ -431,8 +432,8 @@ def _open_checked(path: Path, file: ModelFile) -> BinaryIO:
     opened = (path / file.name).open("rb")
     # Memory-mapped, because reading the bytes into a buffer first takes a fifth longer.
     with mmap(opened.fileno(), 0, access=ACCESS_READ) if file.bytes else nullcontext(b"") as content:
-        digest = hashlib.sha256(content).hexdigest()
-    if digest != file.sha256:
+        sha256 = hashlib.sha256(content).hexdigest()
+    if sha256 != file.sha256:
         opened.close()
         raise ModelFileError(f"{path / file.name} has been changed; {REMEDY}")
     return opened
@@ -448,15 +449,14 @@ def _read_strings(path: Path, file: ModelFile, count: int, kind: str) -> list[st
 
 def _read_language(path: Path, entry: LanguageEntry, words: list[str]) -> LanguageMap:
     with _open_checked(path, entry.tensors) as file:
-        arrays = _map_tensors(file, _tensors(entry.word_count, entry.rank, entry.ngram_count, entry.bits))
+        arrays = _map_tensors(file, _tensor_shapes(entry.word_count, entry.rank, entry.ngram_count, entry.bits))
     for name in arrays.keys() - _MAPS:
         if not np.isfinite(arrays[name]).all():
             raise ModelFileError(f"{name} in {path / entry.tensors.name} is not finite; {REMEDY}")
     subwords = None
     if entry.ngrams:
         ngrams = _read_strings(path, entry.ngrams, entry.ngram_count, "n-grams")
-        names = ("weights", "map", "unit", "squares")
-        subwords = SubwordMap(ngrams, **{name: arrays[f"subword_{name}"] for name in names})
+        subwords = SubwordMap(ngrams, *(arrays[f"subword_{name}"] for name in ("weights", "map", "unit", "squares")))
     return LanguageMap(words, arrays["idf"], arrays["map"], arrays["offset"], subwords, arrays.get("unit"))
 
 

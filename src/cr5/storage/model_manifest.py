@@ -77,6 +77,8 @@ def read_manifest(path: Path) -> bytes:
     if not path.is_dir():
         raise ModelFileError(f"{path} is a file, not a folder; {advice}")
     if not (path / MANIFEST).is_file():
+        if (path / "index.json").is_file():
+            raise ModelFileError(f"{path} is an index, and not a model; {advice}")
         raise ModelFileError(f"{path} is not a cr5 model: it holds no {MANIFEST}; {advice}")
     return (path / MANIFEST).read_bytes()
 
@@ -91,8 +93,8 @@ def parse_manifest(path: Path, manifest: bytes) -> dict[str, Any]:
     content: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
     kind, number = content.get("kind"), content.get("format")
     if kind != KIND:
-        of = "is of another program" if kind is None else f"is of kind {kind!r}, not {KIND!r}"
-        raise ModelFileError(f"{path / MANIFEST} {of}; name a folder that cr5 saved")
+        problem = "is of another program" if kind is None else f"is of kind {kind!r}, not {KIND!r}"
+        raise ModelFileError(f"{path / MANIFEST} {problem}; name a folder that cr5 saved")
     if isinstance(number, int) and number > FORMAT:
         versions = f"format {number}, this version reads formats up to {FORMAT}"
         raise ModelFileError(f"{path} was written by a newer cr5 ({versions}); upgrade cr5")

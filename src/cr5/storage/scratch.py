@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import Cr5Error, format_bytes
+from cr5.errors import Cr5Error
+from cr5.message_parts import format_bytes
 
-BLOCK_ROWS = 4096  # rows of a sparse matrix that are processed at a time
+CHUNK_ROWS = 4096  # rows of a sparse matrix that are processed at a time
 _COPY_BYTES = 2**24
 
 
@@ -86,7 +87,7 @@ class ScratchArrays:
         if self.budget_bytes is None:
             return X[rows]
         nonzeros = int((X.indptr[rows + 1] - X.indptr[rows]).sum())
-        parts = (X[rows[i : i + BLOCK_ROWS]] for i in range(0, len(rows), BLOCK_ROWS))
+        parts = (X[rows[i : i + CHUNK_ROWS]] for i in range(0, len(rows), CHUNK_ROWS))
         result = self.stack_rows(parts, (len(rows), X.shape[1]), nonzeros, X.dtype, X.indices.dtype)
         self.release(X.data, X.indices)
         return result

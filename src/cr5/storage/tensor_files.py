@@ -8,7 +8,7 @@ from typing import BinaryIO
 import numpy as np
 
 from cr5._typing import Array
-from cr5.storage.targets import naming_os_errors
+from cr5.storage.output_paths import naming_os_errors
 
 _DTYPES = {"U64": "<u8", "I64": "<i8", "I32": "<i4", "U16": "<u2", "U8": "|u1", "I8": "|i1", "F32": "<f4", "F16": "<f2"}
 

@@ -1,9 +1,11 @@
-"""The encoding of a text file by its byte order mark, and its content as UTF-8."""
+"""The encoding of a text file by its first bytes, and its content as UTF-8."""
 
 import codecs
 import io
+from collections.abc import Iterator
 from typing import IO, cast
 
+_CHUNK_BYTES = 1 << 16
 # The longer ones first: the byte order mark of UTF-32 starts with that of UTF-16.
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -15,17 +17,33 @@ BYTE_ORDER_MARKS = {
 
 
 def marked_encoding(start: bytes) -> str | None:
-    """The encoding that the first bytes of a file declare by a byte order mark; None without one."""
+    """The encoding that a byte order mark declares, or None without one."""
     return next((name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)
+
+
+def evident_encoding(start: bytes) -> str | None:
+    """The encoding that a byte order mark declares, or UTF-16 if the first line shows it; else None.
+
+    In UTF-16, most characters of many scripts have one byte that is zero, always the first or always the second.
+    """
+    if marked := marked_encoding(start):
+        return marked
+    line = start.partition(b"\n")[0]
+    first, second = line[::2], line[1::2]
+    if b"\0" not in first and 2 * second.count(0) > len(second) > 1:
+        return "utf-16-le"
+    if b"\0" not in second and 2 * first.count(0) > len(first) > 1:
+        return "utf-16-be"
+    return None
 
 
 def as_utf8(stream: IO[bytes], start: bytes) -> IO[bytes] | None:
     """The content of a UTF-16 or UTF-32 file as UTF-8, without its byte order mark; None if it is neither.
 
-    ``start`` is what has been read of the stream, at least four bytes if it has as many. Malformed text raises
+    ``start`` is what has been read of the stream, the first line at least. Malformed text raises
     ``OSError``, like damage of a compressed file.
     """
-    encoding = marked_encoding(start)
+    encoding = evident_encoding(start)
     if encoding is None or encoding == "utf-8-sig":
         return None
     return reencoded(stream, start, encoding)
@@ -33,45 +51,45 @@ def as_utf8(stream: IO[bytes], start: bytes) -> IO[bytes] | None:
 
 def reencoded(stream: IO[bytes], start: bytes, encoding: str) -> IO[bytes]:
     """A text of this encoding as UTF-8; ``start`` is what has been read of the stream and is to be read again."""
-    return io.BufferedReader(cast(io.RawIOBase, _Utf8Stream(stream, start, encoding)))
+
+    def chunks() -> Iterator[bytes]:
+        decoder = codecs.getincrementaldecoder(encoding)()
+        try:
+            for chunk in _read_again(stream, start):
+                yield decoder.decode(chunk).encode()
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            raise OSError(f"not valid {error.encoding}, {error.reason}") from None
+
+    return _stream_of(chunks())
 
 
 def put_back(stream: IO[bytes], start: bytes) -> IO[bytes]:
     """A stream of ``start`` and then of the rest of another stream, which it was read from."""
-    return io.BufferedReader(cast(io.RawIOBase, _JoinedStream(stream, start)))
+    return _stream_of(_read_again(stream, start))
 
 
-class _JoinedStream(io.RawIOBase):
-    def __init__(self, stream: IO[bytes], start: bytes) -> None:
-        self.stream, self.start = stream, start
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        data = self.start or self.stream.read(len(buffer))
-        count = min(len(buffer), len(data))
-        buffer[:count], self.start = data[:count], data[count:]
-        return count
+def _read_again(stream: IO[bytes], start: bytes) -> Iterator[bytes]:
+    yield start
+    while chunk := stream.read(_CHUNK_BYTES):
+        yield chunk
 
 
-class _Utf8Stream(io.RawIOBase):
-    def __init__(self, stream: IO[bytes], start: bytes, encoding: str) -> None:
-        self.stream, self.next_chunk = stream, start
-        self.decoder = codecs.getincrementaldecoder(encoding)()
-        self.encoded, self.ended = b"", False
+def _stream_of(chunks: Iterator[bytes]) -> IO[bytes]:
+    return io.BufferedReader(cast(io.RawIOBase, _Chunks(chunks)))
+
+
+class _Chunks(io.RawIOBase):
+    """A stream of chunks of bytes, which may be empty."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self.chunks, self.rest = chunks, b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
-        while not self.encoded and not self.ended:
-            self.ended = not self.next_chunk
-            try:
-                self.encoded = self.decoder.decode(self.next_chunk, self.ended).encode()
-            except UnicodeDecodeError as error:
-                raise OSError(f"not valid {error.encoding}, {error.reason}") from None
-            self.next_chunk = self.stream.read(1 << 16)
-        count = min(len(buffer), len(self.encoded))
-        buffer[:count], self.encoded = self.encoded[:count], self.encoded[count:]
+        self.rest = self.rest or next(filter(None, self.chunks), b"")
+        count = min(len(buffer), len(self.rest))
+        buffer[:count], self.rest = self.rest[:count], self.rest[count:]
         return count

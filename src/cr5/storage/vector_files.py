@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.storage.atomic import atomic_write
-from cr5.storage.targets import check_file
+from cr5.storage.output_paths import check_output_file
 
 SUFFIXES = (".npy", ".parquet")
 
@@ -21,7 +21,7 @@ def check_vector_file(path: Path) -> None:
     """Raise an error for a path that vectors cannot be written to, before any work is done."""
     if path.suffix not in SUFFIXES:
         raise Cr5Error(f"{path} has the unknown suffix {path.suffix!r}; name it .npy or .parquet")
-    check_file(path, example="vectors.npy")
+    check_output_file(path, example="vectors.npy")
 
 
 def write_stream(stream: BinaryIO, vectors: Array) -> None:
@@ -30,8 +30,8 @@ def write_stream(stream: BinaryIO, vectors: Array) -> None:
     np.lib.format.write_array(SimpleNamespace(write=stream.write), vectors, allow_pickle=False)
 
 
-def write(path: Path, vectors: Array, texts: Sequence[str], further: Mapping[str, Array] | None = None) -> None:
-    """Write vectors to a file that appears when it is complete; Parquet has columns text, vector and ``further``."""
+def write(path: Path, vectors: Array, texts: Sequence[str], extra_columns: Mapping[str, Array] | None = None) -> None:
+    """Write vectors to a file that appears when it is complete; Parquet has text, vector and ``extra_columns``."""
     check_vector_file(path)
     with atomic_write(path) as file:
         if path.suffix == ".npy":
@@ -39,7 +39,7 @@ def write(path: Path, vectors: Array, texts: Sequence[str], further: Mapping[str
         else:
             column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
             columns = {"text": pa.array(texts, pa.string()), "vector": column}
-            extra = {name: pa.array(values) for name, values in (further or {}).items()}
+            extra = {name: pa.array(values) for name, values in (extra_columns or {}).items()}
             pq.write_table(pa.table(columns | extra), file, compression="zstd")
 
 

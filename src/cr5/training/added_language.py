@@ -11,16 +11,16 @@ from cr5._typing import Array, Sparse
 from cr5.errors import CorpusError, NotConverged, warn
 from cr5.features.counts import WordCounts
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.retrieval.vectors import document_vectors
+from cr5.retrieval.vectors import document_vectors, unit_rows
 from cr5.settings import Ridge, Settings
 from cr5.storage.concept_targets import ConceptTargets
 from cr5.storage.language_map import LanguageMap
 from cr5.training.counted_corpus import CountedCorpus, subword_matrices
 from cr5.training.engines import Engine
-from cr5.training.pipeline import language_map
+from cr5.training.pipeline import language_map, language_report
 from cr5.training.regression import regress, set_targets
-from cr5.training.ridge import RIDGES, RidgePath, held_out, select_ridge
-from cr5.training.selection import ONE_LANGUAGE, list_reasons, select_documents
+from cr5.training.ridge import RIDGES, RidgePath, held_out, select_ridge, squared_lengths
+from cr5.training.selection import ONE_LANGUAGE, Usage, list_reasons, select_documents
 from cr5.training.solver import Fit, memory_needed
 
 TOL_FRACTION = 0.2  # of the setting ``tol``: a step costs little here, and P@1 changes no more below it
@@ -48,23 +48,17 @@ def add_language(
     should_stop: Callable[[], bool] = lambda: False,
     ridges: tuple[float, ...] = RIDGES,
 ) -> AddedLanguage:
-    """Fit a language to the targets of the concepts of its documents; the other languages of the corpus play no part.
+    """Fit a language to the targets of the concepts of its documents; documents in other languages are ignored.
 
     ``default_ridge`` is used where too few documents are left to choose one on. ``settings`` are those of the model.
     """
     progress(Progress("weight words", 0, None))
-    own = _only(corpus, lang)
-    row = targets.find(own.concepts)
-    selection = select_documents(own, settings.weighting, known=row >= 0)
+    corpus = _only(corpus, lang)
+    row = targets.find(corpus.concepts)
+    selection = select_documents(corpus, settings.weighting, known=row >= 0)
     usage = selection.usage.languages[lang]
     if not usage.used:
-        if usage.left_out.get(ONE_LANGUAGE) == usage.read:
-            example = own.concepts[own.languages[lang].concepts[0]]
-            raise CorpusError(
-                f"the documents in {lang} share no concept with those that the model was trained on ({lang} has "
-                f"{example!r}, for example); give their concepts the names that they have in the training corpus"
-            )
-        raise CorpusError(f"no document in {lang} can be used: {list_reasons(usage, settings.weighting)}")
+        raise CorpusError(_why_unusable(corpus, lang, usage, settings))
     chosen, vocabulary = selection.corpus, selection.vocabularies[lang]
     used = np.unique(chosen.languages[lang].concepts)
     if len(used) < 2:
@@ -72,54 +66,57 @@ def add_language(
     notes = selection.warnings(settings.weighting)
     for note in notes:
         warn(note)
-    number = np.zeros(len(chosen.concepts), np.int64)
-    number[used] = np.arange(len(used))
+    concept_numbers = np.zeros(len(chosen.concepts), np.int64)
+    concept_numbers[used] = np.arange(len(used))
     vectors = targets.vectors(row[used])
     subwords = subword_matrices(selection.vocabularies)
-    chosen.load_into(engine, selection.vocabularies, number, subwords)
+    chosen.load_into(engine, selection.vocabularies, concept_numbers, subwords)
     engine.check_memory(memory_needed(engine.block_info(), len(used), vectors.shape[1]))
     set_targets(engine, vectors)
-    concepts = {lang: number[chosen.languages[lang].concepts], _TARGETS: np.arange(len(used))}
+    concepts = {lang: concept_numbers[chosen.languages[lang].concepts], _TARGETS: np.arange(len(used))}
     options: dict[str, Any] = {"intercept": settings.intercept, "should_stop": should_stop}
     path = RidgePath([], default_ridge) if ridge == "auto" else RidgePath([], float(ridge))
     if ridge == "auto":
-        references = _unit(vectors[np.flatnonzero(held_out(concepts, settings.seed))])
-        squares = {name: 1 + M.power(2).sum(axis=1) for name, M in subwords.items() if M is not None}
+        references = unit_rows(vectors[np.flatnonzero(held_out(concepts, settings.seed))])
         path = select_ridge(
-            engine, concepts, partial(_embed, references=references, settings=settings), squares, rank=0,
-            seed=settings.seed, ridges=ridges, progress=progress, solver=regress, default=default_ridge, **options,
+            engine, concepts, partial(_embed, references=references, settings=settings), squared_lengths(subwords),
+            rank=0, seed=settings.seed, ridges=ridges, progress=progress, solver=regress, default=default_ridge,
+            **options,
         )  # fmt: skip
     tol = TOL_FRACTION * settings.tol
     fit = regress(engine, ridge=path.ridge, tol=tol, max_steps=settings.max_steps, progress=progress, **options)
     warning = ""
     if not fit.converged:
-        warning = f"the fit of {lang} stopped at residual {fit.residual:.3g}, above {tol:g}; raise `max_steps` or `tol`"
+        warning = (
+            f"the fit of {lang} stopped at residual {fit.residual:.3g}, above {tol:g}; train the model with a larger "
+            "`max_steps` or `tol`"
+        )
         warn(warning, NotConverged)
     report = {
         "corpus": asdict(usage),
-        "language": {
-            "documents": len(chosen.languages[lang]),
-            "documents_read": len(own.languages[lang]),
-            "words": len(vocabulary.words),
-            "subwords": max(block.subwords for block in engine.block_info()),
-            "nonzeros": sum(block.nonzeros for block in engine.block_info()),
-        },
+        "language": language_report(engine, lang, corpus, selection),
         "fit": {
             "concepts": len(used),
             "ridge": path.ridge,
             "ridge_path": [asdict(point) for point in path.points],
             "ridge_note": path.note,
             "explained": float(fit.eigenvalues.mean()),
-            "residual": fit.residual,
-            "steps": fit.steps,
-            "products": fit.products,
-            "seconds": fit.seconds,
-            "converged": fit.converged,
+            **fit.convergence,
             "warning": warning,
             "notes": [str(note) for note in notes],
         },
     }
     return AddedLanguage(language_map(fit, lang, vocabulary, subwords[lang], None, settings), report)
+
+
+def _why_unusable(corpus: CountedCorpus, lang: str, usage: Usage, settings: Settings) -> str:
+    if usage.left_out.get(ONE_LANGUAGE) != usage.read:
+        return f"no document in {lang} can be used: {list_reasons(usage, settings.weighting)}"
+    example = corpus.concepts[corpus.languages[lang].concepts[0]]
+    return (
+        f"the documents in {lang} share no concept with those that the model was trained on ({lang} has {example!r}, "
+        "for example); give their concepts the names that they have in the training corpus"
+    )
 
 
 def targets_from_documents(
@@ -139,16 +136,16 @@ def targets_from_documents(
         concepts = corpus.languages[other].concepts
         rows = np.flatnonzero(wanted[concepts])
         for begin in range(0, len(rows), BATCH_ROWS):
-            some = rows[begin : begin + BATCH_ROWS]
-            vectors = encode[other](corpus.fetch_counts({other: some})[other])
-            np.add.at(sums, concepts[some], vectors)
-            np.add.at(counts, concepts[some], vectors.any(axis=1))
+            chunk = rows[begin : begin + BATCH_ROWS]
+            vectors = encode[other](corpus.fetch_counts({other: chunk})[other])
+            np.add.at(sums, concepts[chunk], vectors)
+            np.add.at(counts, concepts[chunk], vectors.any(axis=1))
     found = np.flatnonzero(counts)
     if not len(found):
         raise CorpusError(
             f"the model has no concept targets, and no document in its languages ({', '.join(encode)}) shares a "
             f"concept with one in {lang}; give documents of the same concepts in those languages as well, or train the "
-            "model again so that it can be extended, which is the default"
+            "model again with `extendable=True`"
         )
     names = [corpus.concepts[concept] for concept in found.tolist()]
     return ConceptTargets.make(names, sums[found] / counts[found, None] / eigenvalues, np.zeros(rank))
@@ -156,8 +153,8 @@ def targets_from_documents(
 
 def _only(corpus: CountedCorpus, lang: str) -> CountedCorpus:
     """The documents in one language."""
-    nothing = np.zeros(0, np.int64)
-    rows = dict.fromkeys(corpus.languages, nothing)
+    no_rows = np.zeros(0, np.int64)
+    rows = dict.fromkeys(corpus.languages, no_rows)
     return corpus.select_rows(rows | {lang: np.arange(len(corpus.languages[lang]))})
 
 
@@ -167,8 +164,3 @@ def _embed(fit: Fit, blocks: Mapping[str, Sparse], references: Array, settings: 
         mean = fit.means[lang] @ fit.folded_maps[lang] if settings.intercept == "language" else 0.0
         vectors[lang] = document_vectors(X, fit.folded_maps[lang], np.zeros(references.shape[1], np.float32) + mean)
     return vectors
-
-
-def _unit(vectors: Array) -> Array:
-    lengths: Array = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1))

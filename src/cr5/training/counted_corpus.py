@@ -11,16 +11,23 @@ import pyarrow.compute as pc
 
 from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import Batch, location
+from cr5.corpus.skipped import OnError, Skipped
+from cr5.corpus.texts import assign_numbers
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounter, WordCounts
 from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
+from cr5.hashing import mix_bits
 from cr5.machine import available_cores
+from cr5.message_parts import plural
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.storage.scratch import BLOCK_ROWS, ScratchArrays
+from cr5.storage.model_files import can_name_file
+from cr5.storage.scratch import CHUNK_ROWS, ScratchArrays
 from cr5.training.engines import Engine
 
 T = TypeVar("T")
+
+UNUSABLE_CODE = "unusable language code"
 
 
 class DocumentCounts(Protocol):
@@ -59,7 +66,7 @@ class CountedDocuments:
         """The number of different words of every document."""
         return self.counts.unique_words
 
-    def rows(self, chosen: Ints) -> "CountedDocuments":
+    def select_rows(self, chosen: Ints) -> "CountedDocuments":
         """Some of the documents, in their order."""
         if len(chosen) == len(self):
             return self
@@ -84,18 +91,38 @@ class CountedCorpus:
 
     def select_rows(self, rows: Mapping[str, Ints]) -> Self:
         """Some documents in every language, in their order; without the languages that have none left."""
-        languages = {lang: d.rows(rows[lang]) for lang, d in self.languages.items() if len(rows[lang])}
+        languages = {lang: d.select_rows(rows[lang]) for lang, d in self.languages.items() if len(rows[lang])}
         return replace(self, languages=languages)
+
+    def with_usable_codes(self, on_error: OnError, skipped: Skipped | None) -> Self:
+        """The languages whose codes can name files of a model; others are an error or, with "skip", are counted."""
+        unusable = [lang for lang in self.languages if not can_name_file(lang)]
+        for lang in unusable:
+            documents = self.languages[lang]
+            where = location(self.sources[documents.sources[0]], int(documents.lines[0]))
+            message = (
+                f"{where}: language {lang!r} cannot name a file of a model ({plural(len(documents), 'document')}); "
+                "use only letters a to z, digits, - and _ in codes"
+            )
+            if on_error != "skip":
+                raise CorpusError(f'{message}, or leave such documents out with `on_error="skip"`')
+            if skipped is not None:
+                skipped.add(UNUSABLE_CODE, message, len(documents))
+        if not unusable:
+            return self
+        rows = {lang: np.arange(0 if lang in unusable else len(d)) for lang, d in self.languages.items()}
+        return self.select_rows(rows)
 
     def require_shared(self) -> None:
         """Raise CorpusError for a concept that only one language has."""
-        alone = (self.document_counts() > 0).sum(axis=1) == 1
+        in_one_language = (self.document_counts() > 0).sum(axis=1) == 1
+        count = int(in_one_language.sum())
         for lang, documents in self.languages.items():
-            rows = np.flatnonzero(alone[documents.concepts])
+            rows = np.flatnonzero(in_one_language[documents.concepts])
             if len(rows):
                 where = location(self.sources[documents.sources[rows[0]]], int(documents.lines[rows[0]]))
                 concept = self.concepts[documents.concepts[rows[0]]]
-                more = f" ({int(alone.sum()):,} concepts do)" if alone.sum() > 1 else ""
+                more = f" ({count:,} concepts do)" if count > 1 else ""
                 raise CorpusError(
                     f"{where}: concept {concept} occurs in language {lang} only{more}; "
                     'correct the corpus, or leave out `on_error="raise"`'
@@ -120,16 +147,15 @@ class CountedCorpus:
         self,
         engine: Engine,
         vocabularies: Mapping[str, Vocabulary],
-        number: Ints,
-        subwords: Mapping[str, Sparse | None] | None = None,
+        concept_numbers: Ints,
+        subwords: Mapping[str, Sparse | None],
     ) -> None:
-        """Weight the words and load every language's documents into an engine, where concept c has number[c].
+        """Weight the words and load every language's documents into an engine; ``subwords``: see ``subword_matrices``.
 
-        ``subwords`` are the matrices of ``subword_matrices``, if the caller has them already.
+        ``concept_numbers`` has the number that each concept of the corpus has in the engine.
         """
-        subwords = subword_matrices(vocabularies) if subwords is None else subwords
         for lang, X in self._each(lambda lang, counts: vocabularies[lang].transform(counts)).items():
-            engine.put(lang, X, number[self.languages[lang].concepts], subwords[lang])
+            engine.put(lang, X, concept_numbers[self.languages[lang].concepts], subwords[lang])
 
     def fetch_counts(self, rows: Mapping[str, Ints]) -> dict[str, WordCounts]:
         """The word counts of some documents of some languages, in the given order, in this process."""
@@ -158,11 +184,11 @@ def have_known_word(counts: WordCounts, vocabulary: Vocabulary) -> Mask:
     if known.all():
         return counts.unique_words > 0
     matrix, result = counts.matrix, np.zeros(counts.matrix.shape[0], bool)
-    for i in range(0, matrix.shape[0], BLOCK_ROWS):
-        offsets = matrix.indptr[i : i + BLOCK_ROWS + 1]
+    for i in range(0, matrix.shape[0], CHUNK_ROWS):
+        offsets = matrix.indptr[i : i + CHUNK_ROWS + 1]
         is_known = known[matrix.indices[offsets[0] : offsets[-1]]]
         known_before = np.concatenate([[0], np.cumsum(is_known)])
-        result[i : i + BLOCK_ROWS] = np.diff(known_before[offsets - offsets[0]]) > 0
+        result[i : i + CHUNK_ROWS] = np.diff(known_before[offsets - offsets[0]]) > 0
         counts.scratch.release(matrix.indices)
     return result
 
@@ -173,22 +199,16 @@ def document_hashes(counts: WordCounts) -> Ints:
     It is the same in every process, for documents that different workers hold.
     """
     matrix, result = counts.matrix, np.zeros(counts.matrix.shape[0], np.uint64)
-    of_words = _scrambled(np.fromiter((crc32(word.encode()) for word in counts.words), np.uint64, len(counts.words)))
-    for i in range(0, matrix.shape[0], BLOCK_ROWS):
-        offsets = matrix.indptr[i : i + BLOCK_ROWS + 1]
+    # Mixed, so that sums of them differ.
+    word_hashes = mix_bits(np.fromiter((crc32(word.encode()) for word in counts.words), np.uint64, len(counts.words)))
+    for i in range(0, matrix.shape[0], CHUNK_ROWS):
+        offsets = matrix.indptr[i : i + CHUNK_ROWS + 1]
         part = slice(offsets[0], offsets[-1])
-        summands = of_words[matrix.indices[part]] * matrix.data[part].astype(np.uint64)
+        summands = word_hashes[matrix.indices[part]] * matrix.data[part].astype(np.uint64)
         sums_before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(summands)])
-        result[i : i + BLOCK_ROWS] = np.diff(sums_before[offsets - offsets[0]])
+        result[i : i + CHUNK_ROWS] = np.diff(sums_before[offsets - offsets[0]])
         counts.scratch.release(matrix.indices, matrix.data)
     return result
-
-
-def _scrambled(numbers: Ints) -> Ints:
-    """Numbers spread over all 64 bits (the finaliser of SplitMix64), so that sums of them differ."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
-    return np.asarray(numbers ^ (numbers >> np.uint64(31)))
 
 
 def count_corpus(
@@ -204,24 +224,24 @@ def count_corpus(
     columns: dict[str, list[list[Ints]]] = {}
     concepts: dict[str, int] = {}
     sources: dict[str, int] = {}
-    seen = 0
+    document_count = 0
     with ThreadPoolExecutor(threads or available_cores()) as pool:
         for batch in batches:
             source = sources.setdefault(batch.source, len(sources))
             names = batch.rows["concept"].to_pylist()
-            numbers = np.fromiter((concepts.setdefault(c, len(concepts)) for c in names), np.int64, len(names))
+            numbers = assign_numbers(names, concepts)
             for lang in pc.unique(batch.rows["lang"]).to_pylist():
                 rows = np.flatnonzero(pc.equal(batch.rows["lang"], lang).to_numpy(zero_copy_only=False))
                 if lang not in counters:
                     counters[lang] = WordCounter(lang, tokeniser, pool, scratch=scratch)
                     columns[lang] = [[], [], []]
-                everything = len(rows) == len(names)
-                counters[lang].add(batch.rows["text"] if everything else batch.rows["text"].take(rows))
+                is_whole_batch = len(rows) == len(names)
+                counters[lang].add(batch.rows["text"] if is_whole_batch else batch.rows["text"].take(rows))
                 parts = numbers[rows], np.full(len(rows), source), batch.lines[rows]
                 for column, part in zip(columns[lang], parts, strict=True):
                     column.append(part)
-            seen += len(names)
-            progress(Progress("read and count words", seen, None, f"{seen:,} documents"))
+            document_count += len(names)
+            progress(Progress("read and count words", document_count, None, f"{document_count:,} documents"))
         counts = {lang: counters[lang].finish() for lang in sorted(counters)}
     languages = {lang: CountedDocuments(counts[lang], *map(np.concatenate, columns[lang])) for lang in counts}
     return CountedCorpus(list(concepts), list(sources), languages)

@@ -1,35 +1,25 @@
 """A corpus counted on a cluster: the workers read files, count their words and keep the counts."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.reading import CorpusReader, FileShard
 from cr5.corpus.skipped import Skipped
+from cr5.corpus.texts import assign_numbers
 from cr5.features.counts import WordCounts, stack_counts
-from cr5.features.tfidf import (
-    Vocabulary,
-    Weighting,
-    WordFrequencies,
-    make_vocabulary,
-    merge_frequencies,
-    word_frequencies,
-)
+from cr5.features.tfidf import Vocabulary, Weighting, make_vocabulary, merge_frequencies, word_frequencies
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.training.counted_corpus import (
-    CountedCorpus,
-    CountedDocuments,
-    count_corpus,
-    document_hashes,
-    have_known_word,
-    subword_matrices,
-)
+from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus, document_hashes, have_known_word
 from cr5.training.engines import DistributedEngine, Engine
+
+CountedShard: TypeAlias = tuple[CountedCorpus, Skipped, set[str]]
+"""A shard with what was skipped in it, and the languages that it has, wanted or not."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +46,7 @@ class DistributedCorpus(CountedCorpus):
         """The vocabulary of every language, from the workers' counts."""
         vocabularies = {}
         for lang in self.languages:
-            parts = self._parts(lang)
-            frequencies = self.cluster.call(partial(_frequencies, lang=lang), parts.handles, parts.rows)
+            frequencies = self._call(word_frequencies, lang, self._parts(lang))
             vocabularies[lang] = make_vocabulary(merge_frequencies(frequencies), weighting)
         return vocabularies
 
@@ -67,47 +56,44 @@ class DistributedCorpus(CountedCorpus):
         for lang, documents in self.languages.items():
             parts = self._parts(lang)
             masks[lang] = np.zeros(len(documents), bool)
-            vocabulary = self._send(vocabularies[lang])
-            known = self.cluster.call(
-                partial(_known, lang=lang), parts.handles, parts.rows, [vocabulary] * len(parts.handles)
-            )
+            known = self._call(have_known_word, lang, parts, self._send(vocabularies[lang]))
             for positions, mask in zip(parts.positions, known, strict=True):
                 masks[lang][positions] = mask
         return masks
 
     def _document_hashes(self) -> dict[str, Ints]:
-        found = {}
-        for lang in self.languages:
-            parts = self._parts(lang)
-            found[lang] = np.concatenate(self.cluster.call(partial(_hashes, lang=lang), parts.handles, parts.rows))
-        return found
+        return {lang: np.concatenate(self._call(document_hashes, lang, self._parts(lang))) for lang in self.languages}
 
     def load_into(
         self,
         engine: Engine,
         vocabularies: Mapping[str, Vocabulary],
-        number: Ints,
-        subwords: Mapping[str, Sparse | None] | None = None,
+        concept_numbers: Ints,
+        subwords: Mapping[str, Sparse | None],
     ) -> None:
         """Have the workers weight and keep their documents."""
         if engine is not self.cluster:
             raise ValueError("the counts are on the workers of another engine")
-        subwords = subword_matrices(vocabularies) if subwords is None else subwords
         for lang, documents in self.languages.items():
             parts = self._parts(lang)
-            concepts = [number[documents.concepts[positions]] for positions in parts.positions]
+            concepts = [concept_numbers[documents.concepts[positions]] for positions in parts.positions]
             vocabulary = self._send(vocabularies[lang])
-            pieces = [(*piece, vocabulary) for piece in zip(parts.handles, parts.rows, concepts, strict=True)]
-            self.cluster.put_shards(lang, partial(_weighted_rows, lang=lang), pieces, subwords[lang])
+            shard_inputs = [(*each, vocabulary) for each in zip(parts.handles, parts.rows, concepts, strict=True)]
+            self.cluster.put_shards(lang, partial(_weighted_rows, lang=lang), shard_inputs, subwords[lang])
 
     def fetch_counts(self, rows: Mapping[str, Ints]) -> dict[str, WordCounts]:
         """The word counts of some documents of some languages, in the given order, from the workers."""
         fetched = {}
         for lang, chosen in rows.items():
             parts = self._parts(lang, chosen)
-            counts = stack_counts(self.cluster.call(partial(_counts, lang=lang), parts.handles, parts.rows))
+            counts = stack_counts(self._call(WordCounts.drop_unused_words, lang, parts))
             fetched[lang] = counts.select_rows(np.argsort(np.concatenate(parts.positions)))
         return fetched
+
+    def _call(self, function: Callable[..., Any], lang: str, parts: "_Parts", *arguments: Any) -> list[Any]:
+        """``function(counts, *arguments)`` for the documents of a language that each worker holds."""
+        repeated = [[argument] * len(parts.handles) for argument in arguments]
+        return self.cluster.call(partial(_apply, function, lang), parts.handles, parts.rows, *repeated)
 
     def _send(self, vocabulary: Vocabulary) -> Any:
         """A handle, so that a vocabulary is sent to the workers once, not with every part."""
@@ -127,7 +113,7 @@ class DistributedCorpus(CountedCorpus):
 
 
 class _Parts(NamedTuple):
-    """A language's documents by the handle of their counts: rows there, and positions among all its documents."""
+    """A language's documents by the handle of their counts: rows there, and positions among all of the language."""
 
     handles: list[Any]
     rows: list[Ints]
@@ -143,21 +129,20 @@ def count_corpus_on_workers(
     concepts: dict[str, int] = {}
     sources: dict[str, int] = {}
     columns: dict[str, list[list[Ints]]] = {}
-    seen = 0
+    document_count, found_langs = 0, set[str]()
     for i, handle in enumerate(handles):
-        [(names, origins, languages, skipped)] = cluster.call(_summary, [handle])
-        number = np.fromiter((concepts.setdefault(c, len(concepts)) for c in names), np.int64, len(names))
-        source = np.fromiter((sources.setdefault(s, len(sources)) for s in origins), np.int64, len(origins))
+        [(names, origins, languages, skipped, of_shard)] = cluster.call(_summary, [handle])
+        number, source = assign_numbers(names, concepts), assign_numbers(origins, sources)
         for lang, (unique, concept, origin, line) in languages.items():
             rows = np.arange(len(unique))
             parts = np.full(len(rows), i), rows, unique, number[concept], source[origin], line
             for column, part in zip(columns.setdefault(lang, [[] for _ in parts]), parts, strict=True):
                 column.append(part)
-            seen += len(rows)
-        for reason, count in skipped.counts.items():
-            if reader.skipped is not None:
-                reader.skipped.add(reason, skipped.examples[reason], count)
-        progress(Progress("read and count words", i + 1, len(shards), f"{seen:,} documents"))
+            document_count += len(rows)
+        reader.skipped.update(skipped)
+        found_langs |= of_shard
+        progress(Progress("read and count words", i + 1, len(shards), f"{document_count:,} documents"))
+    reader.check_langs(found_langs)
     languages = {}
     for lang in sorted(columns):
         handle, row, unique, *others = map(np.concatenate, columns[lang])
@@ -168,38 +153,26 @@ def count_corpus_on_workers(
 # What runs on the workers.
 
 
-def _count_shard(shard: FileShard, tokeniser: Tokeniser) -> tuple[CountedCorpus, Skipped]:
+def _count_shard(shard: FileShard, tokeniser: Tokeniser) -> CountedShard:
     skipped = Skipped()
-    return count_corpus(shard.read(skipped), tokeniser, threads=1), skipped
+    return count_corpus(shard.read(skipped), tokeniser, threads=1), skipped, shard.options.found_langs
 
 
-def _summary(counted: tuple[CountedCorpus, Skipped]) -> tuple[Any, ...]:
-    corpus, skipped = counted
+def _summary(counted: CountedShard) -> tuple[Any, ...]:
+    corpus, skipped, found_langs = counted
     languages = {lang: (d.unique_words, d.concepts, d.sources, d.lines) for lang, d in corpus.languages.items()}
-    return corpus.concepts, corpus.sources, languages, skipped
+    return corpus.concepts, corpus.sources, languages, skipped, found_langs
 
 
 def _identity(vocabulary: Vocabulary) -> Vocabulary:
     return vocabulary
 
 
-def _frequencies(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) -> WordFrequencies:
-    return word_frequencies(counted[0].languages[lang].local_counts.select_rows(rows))
-
-
-def _known(counted: tuple[CountedCorpus, Skipped], rows: Ints, vocabulary: Vocabulary, lang: str) -> Mask:
-    return have_known_word(counted[0].languages[lang].local_counts.select_rows(rows), vocabulary)
-
-
-def _counts(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) -> WordCounts:
-    return counted[0].languages[lang].local_counts.select_rows(rows).drop_unused_words()
-
-
-def _hashes(counted: tuple[CountedCorpus, Skipped], rows: Ints, lang: str) -> Ints:
-    return document_hashes(counted[0].languages[lang].local_counts.select_rows(rows))
+def _apply(function: Callable[..., Any], lang: str, counted: CountedShard, rows: Ints, *arguments: Any) -> Any:
+    return function(counted[0].languages[lang].local_counts.select_rows(rows), *arguments)
 
 
 def _weighted_rows(
-    counted: tuple[CountedCorpus, Skipped], rows: Ints, concepts: Ints, vocabulary: Vocabulary, lang: str
+    counted: CountedShard, rows: Ints, concepts: Ints, vocabulary: Vocabulary, lang: str
 ) -> tuple[Sparse, Ints]:
     return vocabulary.transform(counted[0].languages[lang].local_counts.select_rows(rows)), concepts

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cr5.corpus.documents import Batch
+from cr5.errors import CorpusError
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import ProgressCallback, no_progress
-from cr5.training.counted_corpus import count_corpus
+from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.selection import CorpusUsage, select_documents
 
 
@@ -32,9 +33,9 @@ class Inspection:
     """A corpus in figures.
 
     Of a language: different words (``unique_words``) and tokens (``words``) of all documents, the vocabulary that
-    training would use; ``several`` concepts have more than one document (their rows are summed into the
-    concept), ``duplicates`` repeat the text of an earlier document. ``shared``: concepts that two languages both have.
-    ``usage``: how many documents and concepts training would use and leave out. ``notes``: what it would warn of.
+    training would use; ``several`` concepts have more than one document, whose rows training sums; ``duplicates``
+    repeat the text of an earlier document. ``shared``: concepts that two languages both have. ``usage``: how many
+    documents and concepts training would use and leave out. ``notes``: what it would warn of.
     """
 
     languages: dict[str, LanguageFacts]
@@ -53,8 +54,8 @@ def inspect(
     batches: Iterable[Batch], tokeniser: Tokeniser, weighting: Weighting, *, progress: ProgressCallback = no_progress
 ) -> Inspection:
     """Count what a corpus contains, in one pass."""
-    copies: Counter[str] = Counter()
-    corpus = count_corpus(_count_copies(batches, copies), tokeniser, progress=progress)
+    repeated: Counter[str] = Counter()
+    corpus = count_corpus(_count_repeated_texts(batches, repeated), tokeniser, progress=progress)
     present = corpus.document_counts() > 0
     selection = select_documents(corpus, weighting)
     languages = {}
@@ -67,7 +68,7 @@ def inspect(
             words=int(counts.matrix.sum()),
             vocabulary=len(vocabulary.words) if vocabulary else 0,
             several=int((corpus.document_counts()[:, i] > 1).sum()),
-            duplicates=copies[lang],
+            duplicates=repeated[lang],
         )
     names = list(languages)
     shared = {
@@ -79,17 +80,25 @@ def inspect(
         len(corpus.concepts),
         int((present.sum(axis=1) > 1).sum()),
         selection.usage,
-        [str(note) for note in selection.warnings(weighting)],
+        [str(note) for note in (*_unusable_codes(corpus), *selection.warnings(weighting))],
     )
 
 
-def _count_copies(batches: Iterable[Batch], copies: Counter[str]) -> Iterator[Batch]:
-    """Pass batches on and count, per language, texts that were there before; only digests are kept."""
+def _unusable_codes(corpus: CountedCorpus) -> Iterator[str]:
+    """What training would refuse: language codes that cannot name files of a model."""
+    try:
+        corpus.with_usable_codes("raise", None)
+    except CorpusError as error:
+        yield str(error)
+
+
+def _count_repeated_texts(batches: Iterable[Batch], repeated: Counter[str]) -> Iterator[Batch]:
+    """Pass batches on, and count by language the texts that repeat an earlier one; only digests are kept."""
     seen: set[bytes] = set()
     for batch in batches:
         rows = batch.rows
         for lang, text in zip(rows["lang"].to_pylist(), rows["text"].to_pylist(), strict=True):
             digest = hashlib.blake2b(f"{lang}\0{text}".encode(), digest_size=12).digest()
-            copies[lang] += digest in seen
+            repeated[lang] += digest in seen
             seen.add(digest)
         yield batch

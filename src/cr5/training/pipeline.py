@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered, plural, warn
+from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered, warn
 from cr5.features.tfidf import Vocabulary, Weighting
+from cr5.message_parts import plural
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.scorer import DEFAULT_WEIGHTS
 from cr5.retrieval.vectors import document_vectors
@@ -20,13 +21,20 @@ from cr5.settings import DEFAULT_RANK, Settings
 from cr5.storage.concept_targets import ConceptTargets, targets_nbytes
 from cr5.storage.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
 from cr5.storage.model_files import check_code, language_size
-from cr5.storage.targets import check_free_space
+from cr5.storage.output_paths import check_free_space
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.counted_corpus import CountedCorpus, subword_matrices
 from cr5.training.engines import Engine
-from cr5.training.engines.cpu import CpuEngine
-from cr5.training.ridge import RIDGES, HeldOut, RidgePath, held_out_count, select_ridge
-from cr5.training.selection import NO_COUNTERPART, CorpusUsage, list_reasons, select_documents
+from cr5.training.engines.cpu import engine_or_cpu
+from cr5.training.ridge import RIDGES, HeldOut, RidgePath, held_out_count, select_ridge, squared_lengths
+from cr5.training.selection import (
+    NO_COUNTERPART,
+    CorpusUsage,
+    Selection,
+    different_names,
+    list_reasons,
+    select_documents,
+)
 from cr5.training.solver import OVERSAMPLING, Fit, Position, memory_needed, solve
 from cr5.training.view_weights import StringsWeight, choose_strings_weight
 from cr5.training.warm_start import folded_start
@@ -72,97 +80,63 @@ def train_with_targets(
     selection = select_documents(corpus, settings.weighting)
     chosen, vocabularies, usage = selection.corpus, selection.vocabularies, selection.usage
     _check(corpus, usage, settings.weighting)
-    rank = choose_rank(settings, usage.concepts.used, sum(len(v.words) for v in vocabularies.values()))
+    words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
+    is_auto_rank = settings.rank == "auto"
+    rank = choose_rank(settings, usage.concepts.used, words, _swapped_columns(corpus))
+    settings = replace(settings, rank=rank)
     notes = selection.warnings(settings.weighting)
     for note in notes:  # now, so that a caller who cares can stop
         warn(note)
-    asked, settings = settings.rank, replace(settings, rank=rank)
-    engine = engine or CpuEngine()
-    # Numbers without gaps, in the order of the names: the result does not depend on the order of the corpus.
-    used = np.flatnonzero(chosen.document_counts().sum(axis=1))
-    number = np.zeros(len(chosen.concepts), np.int64)
-    number[sorted(used.tolist(), key=chosen.concepts.__getitem__)] = np.arange(len(used))
-    subwords = subword_matrices(vocabularies)
-    chosen.load_into(engine, vocabularies, number, subwords)
-    concepts = {lang: number[documents.concepts] for lang, documents in chosen.languages.items()}
-    blocks = engine.block_info()
-    needed = memory_needed(blocks, len(used), rank)
+    engine = engine_or_cpu(engine)
+    names, concepts, subwords = _load(selection, engine)
+    needed = memory_needed(engine.block_info(), len(names), rank)
     engine.check_memory(needed)
-    lengths = {lang: documents.unique_words for lang, documents in chosen.languages.items()}
-    words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
-    model_bytes = 4 * words * rank * (2 if any(block.subwords for block in blocks) else 1)  # at most
-    saved = None
+    model_bytes = 4 * words * rank * (2 if any(block.subwords for block in engine.block_info()) else 1)  # at most
+    opened = None
     if checkpoint:
+        lengths = {lang: documents.unique_words for lang, documents in chosen.languages.items()}
         digest = fingerprint(vocabularies, concepts, lengths, settings)
-        saved = Checkpoint(checkpoint, digest, checkpoint_interval_seconds)
-        # The files of the model, and the checkpoint twice while it is replaced.
-        checkpoint_bytes = 2 * 4 * words * (rank + OVERSAMPLING)
-        check_free_space(checkpoint.parent.resolve(), model_bytes + 2 * checkpoint_bytes, "the model")
-    lower_rank = asked == "auto"
+        opened = Checkpoint(checkpoint, digest, checkpoint_interval_seconds, settings.to_json())
+        # The checkpoint is there twice while it is replaced, and once while the model is saved.
+        checkpoint_bytes = 2 * 4 * words * min(rank + OVERSAMPLING, words)
+        most = checkpoint_bytes + max(checkpoint_bytes, model_bytes)
+        check_free_space(checkpoint.parent.resolve(), most, "the model with its checkpoint")
     choose_weight = partial(
-        choose_strings_weight, fetch_counts=chosen.fetch_counts, concepts=len(used), setting=settings.strings_weight
+        choose_strings_weight, fetch_counts=chosen.fetch_counts, concepts=len(names), setting=settings.strings_weight
     )
-    if extendable is None and targets_nbytes(len(used), rank) > MAX_TARGETS_SHARE * model_bytes:
+    if extendable is None and targets_nbytes(len(names), rank) > MAX_TARGETS_SHARE * model_bytes:
         extendable = False
     fit, ridge_path, strings_weight = _fit(
-        engine, concepts, subwords, settings, lower_rank, choose_weight, saved, ridges, progress, should_stop,
-        concept_sums=extendable is not False, warm=folded_start(vocabularies, earlier) if earlier else None,
+        engine, concepts, subwords, settings, choose_weight, opened, ridges, progress, should_stop,
+        lower_rank=is_auto_rank, concept_sums=extendable is not False,
+        earlier_maps=folded_start(vocabularies, earlier) if earlier else None,
     )  # fmt: skip
     interrupted = should_stop() and not fit.converged
     rank = len(fit.eigenvalues)
-    warning = ""
-    if not fit.converged and not interrupted:
-        steps = "1 step" if fit.steps == 1 else f"{fit.steps} steps"
-        exhausted = fit.steps < settings.max_steps
-        advice = "raise `tol`: float32 goes no further" if exhausted else "raise `max_steps` or `tol`"
-        warning = (
-            f"the fit stopped after {steps} at residual {fit.residual:.3g}, above the tolerance "
-            f"{settings.tol:g}; {advice}"
-        )
+    warning = "" if fit.converged or interrupted else _not_converged(fit, settings)
+    if warning:
         warn(warning, NotConverged)
-    if asked == "auto" and rank < DEFAULT_RANK:
+    if is_auto_rank and rank < DEFAULT_RANK:
         notes.append(_rank_lowered(rank, usage.concepts.used, settings))
         warn(notes[-1])
     scale = metric_scale(fit, settings, max_documents_per_concept(concepts))
     languages = {
         lang: language_map(fit, lang, vocabularies[lang], subwords[lang], scale, settings) for lang in vocabularies
     }
-    targets, of_targets = None, targets_nbytes(len(used), rank)
-    share = of_targets / sum(language_size(language).bytes for language in languages.values())
+    targets, targets_bytes = None, targets_nbytes(len(names), rank)
+    share = targets_bytes / sum(language_size(language).bytes for language in languages.values())
     if extendable or (extendable is None and share <= MAX_TARGETS_SHARE):
-        names = sorted(chosen.concepts[concept] for concept in used.tolist())
         targets = ConceptTargets.make(names, *concept_targets(fit, concepts, scale, settings))
     report = {
         "corpus": usage.to_json(),
         "rank": rank,
-        "concepts": len(used),
-        "languages": {
-            lang: {
-                "documents": len(chosen.languages[lang]),
-                "documents_read": len(corpus.languages[lang]),
-                "words": len(vocabularies[lang].words),
-                "subwords": max([block.subwords for block in blocks if engine.langs[block.language] == lang]),
-                "nonzeros": sum([block.nonzeros for block in blocks if engine.langs[block.language] == lang]),
-            }
-            for lang in vocabularies
-        },
-        "ridge": ridge_path.ridge if ridge_path else settings.ridge,
-        "ridge_path": [asdict(point) for point in ridge_path.points] if ridge_path else [],
-        "ridge_queries": ridge_path.queries if ridge_path else 0,
-        "ridge_shares": list(ridge_path.shares) if ridge_path else [],
-        "ridge_note": ridge_path.note if ridge_path else "",
-        "view_weights": DEFAULT_WEIGHTS | {"strings": strings_weight.weight},
-        "strings_weight_expected": strings_weight.expected,
-        "strings_weight_path": [asdict(point) for point in strings_weight.points],
-        "concept_targets": {"saved": targets is not None, "bytes": of_targets, "share": share},
+        "concepts": len(names),
+        "languages": {lang: language_report(engine, lang, corpus, selection) for lang in vocabularies},
+        **_chosen_settings(ridge_path, strings_weight),
+        "concept_targets": {"saved": targets is not None, "bytes": targets_bytes, "share": share},
         "energy": fit.energy,
         "eigenvalues": [float(value) for value in fit.eigenvalues],
-        "residual": fit.residual,
-        "steps": fit.steps,
-        "products": fit.products,
-        "seconds": fit.seconds,
-        "path_seconds": sum(point.seconds for point in ridge_path.points) if ridge_path else 0.0,
-        "converged": fit.converged,
+        **fit.convergence,
         "interrupted": interrupted,
         "memory_predicted": needed,
         "warning": warning,
@@ -171,24 +145,75 @@ def train_with_targets(
     return TrainingResult(languages, report), targets
 
 
+def _load(selection: Selection, engine: Engine) -> tuple[list[str], dict[str, Ints], dict[str, Sparse | None]]:
+    """Load the chosen documents into an engine; returns the names of its concepts, those of its documents, subwords."""
+    chosen = selection.corpus
+    # Numbers without gaps, in the order of the names: the result does not depend on the order of the corpus.
+    used = np.flatnonzero(chosen.document_counts().sum(axis=1)).tolist()
+    used.sort(key=chosen.concepts.__getitem__)
+    concept_numbers = np.zeros(len(chosen.concepts), np.int64)
+    concept_numbers[used] = np.arange(len(used))
+    subwords = subword_matrices(selection.vocabularies)
+    chosen.load_into(engine, selection.vocabularies, concept_numbers, subwords)
+    concepts = {lang: concept_numbers[documents.concepts] for lang, documents in chosen.languages.items()}
+    return [chosen.concepts[concept] for concept in used], concepts, subwords
+
+
+def _not_converged(fit: Fit, settings: Settings) -> str:
+    exhausted = fit.steps < settings.max_steps
+    advice = "raise `tol`: float32 goes no further" if exhausted else "raise `max_steps` or `tol`"
+    return (
+        f"the fit stopped after {plural(fit.steps, 'step')} at residual {fit.residual:.3g}, above the tolerance "
+        f"{settings.tol:g}; {advice}"
+    )
+
+
+def _chosen_settings(ridge_path: RidgePath, strings_weight: StringsWeight) -> dict[str, Any]:
+    """What the report says about settings that may be "auto"."""
+    return {
+        "ridge": ridge_path.ridge,
+        "ridge_path": [asdict(point) for point in ridge_path.points],
+        "ridge_queries": ridge_path.queries,
+        "ridge_shares": list(ridge_path.shares),
+        "ridge_note": ridge_path.note,
+        "path_seconds": sum((point.seconds for point in ridge_path.points), start=0.0),
+        "view_weights": DEFAULT_WEIGHTS | {"strings": strings_weight.weight},
+        "strings_weight_expected": strings_weight.expected,
+        "strings_weight_path": [asdict(point) for point in strings_weight.points],
+    }
+
+
+def language_report(engine: Engine, lang: str, corpus: CountedCorpus, selection: Selection) -> dict[str, int]:
+    """The sizes of a language in a fit: of its documents, before and after the selection, and of its matrices."""
+    blocks = [block for block in engine.block_info() if engine.langs[block.language] == lang]
+    return {
+        "documents": len(selection.corpus.languages[lang]),
+        "documents_read": len(corpus.languages[lang]),
+        "words": len(selection.vocabularies[lang].words),
+        "subwords": max(block.subwords for block in blocks),
+        "nonzeros": sum(block.nonzeros for block in blocks),
+    }
+
+
 def _fit(
     engine: Engine,
     concepts: dict[str, Ints],
     subwords: Mapping[str, Sparse | None],
     settings: Settings,
-    lower_rank: bool,
     choose_weight: Callable[[HeldOut | None], StringsWeight],
     checkpoint: Checkpoint | None,
     ridges: tuple[float, ...],
     progress: ProgressCallback,
     should_stop: Callable[[], bool],
+    *,
+    lower_rank: bool,
     concept_sums: bool,
-    warm: Mapping[str, Array] | None,
-) -> tuple[Fit, RidgePath | None, StringsWeight]:
+    earlier_maps: Mapping[str, Array] | None,
+) -> tuple[Fit, RidgePath, StringsWeight]:
     """Select the ridge if it is "auto", and the weight of the strings view, then fit; continue from a checkpoint.
 
     The fit does not start where the selection ended, so that it is the same as with the chosen ridge given, or if it is
-    continued.
+    continued. It starts from ``earlier_maps``, folded ones of an earlier model, if there are any.
     """
     options: dict[str, Any] = {
         "rank": settings.nominal_rank,
@@ -199,38 +224,39 @@ def _fit(
         "lower_rank": lower_rank,
     }
     loaded = checkpoint.load() if checkpoint else None
-    start: Mapping[str, Array] | Literal["engine"] | None = loaded[0] or None if loaded else warm
-    ridge_path = None
-    if loaded and settings.ridge == "auto":
+    start: Mapping[str, Array] | Literal["engine"] | None = loaded[0] or None if loaded else earlier_maps
+    if settings.ridge != "auto":
+        ridge_path = RidgePath([], settings.ridge, shares=())
+    elif loaded:
         ridge_path = RidgePath.from_json(loaded[1]["path"])
-    elif settings.ridge == "auto":
+    else:
         max_documents = max_documents_per_concept(concepts)
         embed = partial(_embed, settings=settings, max_documents=max_documents)
-        squares = {lang: 1 + M.power(2).sum(axis=1) for lang, M in subwords.items() if M is not None}
         ridge_path = select_ridge(
-            engine, concepts, embed, squares, ridges=ridges, progress=progress, should_stop=should_stop, **options
-        )
-        start = "engine" if ridge_path.points and should_stop() else None  # stopped: what there is
+            engine, concepts, embed, squared_lengths(subwords), ridges=ridges, progress=progress,
+            should_stop=should_stop, **options,
+        )  # fmt: skip
+        start = "engine" if ridge_path.points and should_stop() else None  # stopped: from where the selection ended
     if loaded and "strings_weight" in loaded[1]:
         strings_weight = StringsWeight.from_json(loaded[1]["strings_weight"])
     else:
-        strings_weight = choose_weight(ridge_path.held_out if ridge_path else None)
-    state = {"path": ridge_path.to_json(), "strings_weight": strings_weight.to_json()} if ridge_path else {}
+        strings_weight = choose_weight(ridge_path.held_out)
+    chosen = {"path": ridge_path.to_json(), "strings_weight": strings_weight.to_json()}
+    state = chosen if settings.ridge == "auto" else {}
 
-    is_resumable = bool(loaded) or ridge_path is None or not should_stop()  # an interrupted path is repeated
-    if checkpoint and ridge_path and ridge_path.points and not loaded and is_resumable:
+    is_resumable = bool(loaded) or settings.ridge != "auto" or not should_stop()  # an interrupted path is repeated
+    if checkpoint and ridge_path.points and not loaded and is_resumable:
         checkpoint.save(dict, state, force=True)
 
     def save(fetch: Callable[[], dict[str, Array]], position: Position, is_stopped: bool) -> None:
         if checkpoint and is_resumable:
             checkpoint.save(fetch, state | {"position": position}, force=is_stopped)
 
-    ridge = ridge_path.ridge if ridge_path else float(settings.ridge)
     callbacks: dict[str, Any] = {"save_checkpoint": save, "progress": progress, "should_stop": should_stop}
-    is_folded = not loaded and warm is not None
+    is_folded = not loaded and earlier_maps is not None
     position = Position(*loaded[1]["position"]) if loaded and "position" in loaded[1] else None
     options |= {"start": start, "start_is_folded": is_folded, "position": position, "concept_sums": concept_sums}
-    return solve(engine, ridge=ridge, **callbacks, **options), ridge_path, strings_weight
+    return solve(engine, ridge=float(ridge_path.ridge), **callbacks, **options), ridge_path, strings_weight
 
 
 def concept_targets(
@@ -242,8 +268,8 @@ def concept_targets(
     """
     assert fit.concept_sums is not None
     theta, E = np.maximum(fit.eigenvalues, 1e-6 * fit.eigenvalues.max(initial=0)), fit.eigenvectors
-    of_metric = np.linalg.inv(E) @ (np.eye(len(theta)) if scale is None else scale)
-    targets = fit.concept_sums @ (E / theta @ of_metric)
+    eigenvector_scale = np.linalg.inv(E) @ (np.eye(len(theta)) if scale is None else scale)
+    targets = fit.concept_sums @ (E / theta @ eigenvector_scale)
     if settings.intercept == "language":
         return targets, np.zeros(targets.shape[1])
     # The mean of T - X Z over the documents of all languages: what the shared intercept is in these coordinates.
@@ -252,31 +278,22 @@ def concept_targets(
 
 
 def language_map(
-    fit: Fit,
-    lang: str,
-    vocabulary: Vocabulary,
-    subwords: Sparse | None,
-    scale: Array | None,
-    settings: Settings,
+    fit: Fit, lang: str, vocabulary: Vocabulary, subwords: Sparse | None, scale: Array | None, settings: Settings
 ) -> LanguageMap:
     """The parameters of a language; its maps are multiplied by ``scale``."""
     Z = _scaled(fit.folded_maps[lang], scale)
-    own = None
+    subword_map = None
     if vocabulary.subwords and subwords is not None:
-        kept = vocabulary.subwords.first(ngrams_to_keep(vocabulary.words, vocabulary.subwords.ngrams, Z.shape[1]))
-        values, unit = half_precision(_scaled(subwords[:, : len(kept.ngrams)].T @ fit.maps[lang], scale))
-        own = SubwordMap(kept.ngrams, kept.weights, values, unit, kept.squares) if kept.ngrams else None
-    return LanguageMap(vocabulary.words, vocabulary.idf, Z, _offset(fit, lang, scale, settings), own)
+        kept = vocabulary.subwords.most_frequent(
+            ngrams_to_keep(vocabulary.words, vocabulary.subwords.ngrams, Z.shape[1])
+        )
+        values, scales = half_precision(_scaled(subwords[:, : len(kept.ngrams)].T @ fit.maps[lang], scale))
+        subword_map = SubwordMap(kept.ngrams, kept.weights, values, scales, kept.squares) if kept.ngrams else None
+    return LanguageMap(vocabulary.words, vocabulary.idf, Z, _offset(fit, lang, scale, settings), subword_map)
 
 
 def _scaled(Z: Array, scale: Array | None) -> Array:
     return Z if scale is None else np.asarray(Z @ scale)
-
-
-def metric_maps(fit: Fit, settings: Settings, max_documents: int) -> dict[str, Array]:
-    """A fit's folded maps in the metric that documents are compared in, words x rank."""
-    scale = metric_scale(fit, settings, max_documents)
-    return {lang: _scaled(Z, scale) for lang, Z in fit.folded_maps.items()}
 
 
 def metric_scale(fit: Fit, settings: Settings, max_documents: int) -> Array | None:
@@ -303,12 +320,12 @@ def fingerprint(
     Every document is represented by its concept and its number of different words.
     """
     digest = hashlib.sha256(json.dumps(settings.to_json(), sort_keys=True).encode())
-    for lang in vocabularies:
-        own = vocabularies[lang].subwords
-        strings = [lang, vocabularies[lang].words] + ([own.ngrams] if own else [])
+    for lang, vocabulary in vocabularies.items():
+        subwords = vocabulary.subwords
+        strings = [lang, vocabulary.words] + ([subwords.ngrams] if subwords else [])
         digest.update(json.dumps(strings).encode())
         documents = np.stack([concepts[lang], lengths[lang]]).astype(np.int64)
-        weights = [vocabularies[lang].idf] + ([own.weights] if own else [])
+        weights = [vocabulary.idf] + ([subwords.weights] if subwords else [])
         for part in (*weights, documents[:, np.lexsort(documents)]):
             digest.update(np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()
@@ -329,55 +346,57 @@ def _offset(fit: Fit, lang: str, scale: Array | None, settings: Settings) -> Arr
     return _scaled(mean @ fit.folded_maps[lang], scale)
 
 
-def choose_rank(settings: Settings, concepts: int, words: int) -> int:
+def choose_rank(settings: Settings, concepts: int, words: int, hint: str = "") -> int:
     """The rank of a fit of ``concepts`` shared concepts and ``words`` words in all vocabularies.
 
-    The default rank is lowered to what they allow; raises CorpusError for a larger one that was asked for.
+    The default rank is lowered to what they allow; raises CorpusError for a larger one that was asked for, with a
+    ``hint`` about the documents.
     """
-    held_out = _held_out(settings, concepts)
+    held_out, shared = _held_out(settings, concepts)
     largest = min(concepts - held_out - 1, words)
     if largest < 1:
-        shared = plural(concepts, "concept")
-        raise CorpusError(f"the languages share {shared}, and at least 2 are needed; add documents")
+        raise CorpusError(
+            f"the languages share {plural(concepts, 'concept')}, and at least 2 are needed; add documents{hint}"
+        )
     if settings.rank == "auto":
         return min(settings.nominal_rank, largest)
     if settings.rank > largest:
-        of_them = f', of which `ridge="auto"` holds out {held_out:,}' if held_out else ""
-        limit = (
-            f"the {words:,} words of all languages" if words == largest else f"{concepts:,} shared concepts{of_them}"
-        )
-        raise CorpusError(f"`rank={settings.rank}` is too large for {limit}; use `rank<={largest}`, or add documents")
+        limit = f"the {words:,} words of all languages" if words == largest else shared
+        advice = f"use `rank<={largest}`, or add documents{hint}"
+        raise CorpusError(f"`rank={settings.rank}` is too large for {limit}; {advice}")
     return settings.rank
 
 
+def _swapped_columns(corpus: CountedCorpus) -> str:
+    """A hint for a corpus with more languages than concepts."""
+    langs, concepts = len(corpus.languages), len(corpus.concepts)
+    numbers = f"{langs:,} languages and {plural(concepts, 'concept')}"
+    return f"; there are {numbers}: check that lang and concept are not swapped" if langs > concepts else ""
+
+
 def _rank_lowered(rank: int, concepts: int, settings: Settings) -> Cr5Warning:
-    held_out = _held_out(settings, concepts)
-    of_them = f', of which `ridge="auto"` holds out {held_out:,},' if held_out else ""
+    held_out, shared = _held_out(settings, concepts)
     return RankLowered(
-        f"the rank is {rank} instead of {DEFAULT_RANK}, the most that {concepts:,} shared concepts{of_them} allow; "
+        f"the rank is {rank} instead of {DEFAULT_RANK}, the most that {shared}{',' if held_out else ''} allow; "
         "add documents for a higher rank"
     )
 
 
-def _held_out(settings: Settings, concepts: int) -> int:
-    """How many of these concepts are held out to choose the ridge."""
-    return held_out_count(concepts) if settings.ridge == "auto" else 0
+def _held_out(settings: Settings, concepts: int) -> tuple[int, str]:
+    """How many of these concepts are held out to choose the ridge, and what messages call the concepts."""
+    count = held_out_count(concepts) if settings.ridge == "auto" else 0
+    note = f', of which `ridge="auto"` holds out {count:,}' if count else ""
+    return count, f"{concepts:,} shared concepts{note}"
 
 
 def _check(corpus: CountedCorpus, usage: CorpusUsage, weighting: Weighting) -> None:
     """Raise CorpusError if nothing can be learned from a corpus."""
     if not usage.languages:
-        raise CorpusError("the corpus has no documents; check its files, and `langs` if you have given it")
+        raise CorpusError("the corpus has no documents; give documents in two languages or more")
     if len(usage.languages) < 2:
         name = next(iter(usage.languages))
         raise CorpusError(f"the corpus has documents in one language only ({name}); give two languages or more")
     if not usage.documents.used:
-        examples = "" if usage.concepts.left_out.get(NO_COUNTERPART) else _example_concepts(corpus)
-        raise CorpusError(f"no document can be trained on: {list_reasons(usage.documents, weighting)}{examples}")
-
-
-def _example_concepts(corpus: CountedCorpus) -> str:
-    """The first concept of some languages, for a corpus of which no concept is in two."""
-    first = {lang: corpus.concepts[d.concepts[0]] for lang, d in list(corpus.languages.items())[:4]}
-    names = "; ".join(f"{lang}: {concept}" for lang, concept in first.items())
-    return f"; the concepts of different languages probably have different names ({names})"
+        examples = "" if usage.concepts.left_out.get(NO_COUNTERPART) else different_names(corpus, corpus.languages)
+        reasons = list_reasons(usage.documents, weighting)
+        raise CorpusError(f"no document can be trained on: {reasons}{_swapped_columns(corpus) or examples}")

@@ -22,8 +22,9 @@ from cr5._typing import Array, Intercept
 from cr5.machine import one_blas_thread
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.training.engines import Engine
+from cr5.training.operators import Operators
 from cr5.training.row_functions import NamedArrays, column_products, total
-from cr5.training.solver import Fit, Problem, subtract_rows
+from cr5.training.solver import Fit
 
 TARGET = "target"  # the name of the concepts' targets in an engine
 
@@ -64,14 +65,11 @@ def regress(
             converged = residual <= tol * size
             if converged or steps >= max_steps or should_stop():
                 break
-            problem.move()
+            problem.take_step()
             steps += 1
-        explained = problem.explained()
-        maps, folded_maps = problem.maps()
+        explained = problem.finish()
         return Fit(
-            maps=dict(zip(engine.langs, maps, strict=True)),
-            folded_maps=dict(zip(engine.langs, folded_maps, strict=True)),
-            means={lang: mean.astype(np.float32) for lang, mean in zip(engine.langs, problem.means, strict=True)},
+            **problem.results(),
             eigenvalues=explained,
             eigenvectors=np.eye(len(explained)),
             residual=residual / size,
@@ -82,56 +80,49 @@ def regress(
         )
 
 
-class _Regression(Problem):
-    """Words have Z, its last step P, K P and the residual W; documents have "rest" = C(T - X K Z) and C X K P."""
+class _Regression(Operators):
+    """Words have Z, its last step P, K P and the residual W; documents have C X K P and "unexplained", C(T - X K Z)."""
 
     def begin(self, *, continued: bool) -> None:
         self.has_step = False
-        self.engine.broadcast_concepts(TARGET, "rest")
-        self._centre("rest")
-        squares = self.engine.documents.map(partial(column_products, pairs=(("rest", "rest"),)))
+        self.engine.broadcast_concepts(TARGET, "unexplained")
+        if not self.shared_intercept:
+            super().centre("unexplained")
+        squares = self.engine.documents.map(partial(column_products, pairs=(("unexplained", "unexplained"),)))
         self.targets_squared = total(squares)[0]
         if continued:
-            self._project("Z")
+            self.project("Z")
             self.engine.documents.map(_subtract_image)
         else:
             width = len(self.targets_squared)
             self.engine.words.map(partial(_zeros, width=width, dtype=self.dtype.name))
 
-    def _centre(self, name: str) -> None:
-        if not self.shared_intercept:
-            self.engine.documents.map(partial(subtract_rows, name=name), self._centres(name))
-
-    def _project(self, name: str) -> str:
-        """C X K V for the columns V of a name, in the documents under the same name; returns the name of K V."""
-        folded = self._fold(name)
-        self.engine.multiply(folded, name)
-        self._centre(name)
-        self.products += len(self.targets_squared)
-        return folded
+    def centre(self, name: str) -> int:
+        """With the shared intercept nothing is centred."""
+        return len(self.targets_squared) if self.shared_intercept else super().centre(name)
 
     def residual_length(self) -> float:
         """W = T R, R = X'C(T - X K Z) - ridge Z: one product with X'. The length of R in the preconditioner's norm."""
-        self.engine.documents.map(_copy_rest)
+        self.engine.documents.map(_copy_unexplained)
         self.engine.multiply_transposed("U", "W")
         self.products += len(self.targets_squared)
         ones = np.ones(len(self.targets_squared))
         return float(np.sqrt(self.precondition(ones).sum()))
 
-    def move(self) -> None:
+    def take_step(self) -> None:
         """The best step of every column in the span of its P and W: one product with X."""
-        folded = self._project("W")
+        folded = self.project("W")
         names = ("W", "P") if self.has_step else ("W",)
         in_words = tuple((folded_name, other) for folded_name in names for other in (*names, "Z"))
         folds = {"W": folded, "P": "folded_P" if self.has_subwords else "P"}
         pairs = tuple((folds[a], b) for a, b in in_words)
         words = total(self.engine.words.map(partial(column_products, pairs=pairs)))
-        rest = tuple((a, "rest" if b == "Z" else b) for a, b in in_words)
-        documents = total(self.engine.documents.map(partial(column_products, pairs=rest)))
+        in_documents = tuple((a, "unexplained" if b == "Z" else b) for a, b in in_words)
+        documents = total(self.engine.documents.map(partial(column_products, pairs=in_documents)))
         sums = {}
-        for (a, b), of_words, of_documents in zip(in_words, words, documents, strict=True):
+        for (a, b), word_product, document_product in zip(in_words, words, documents, strict=True):
             sign = -1 if b == "Z" else 1
-            sums[a, b] = of_documents + sign * self.ridge * of_words
+            sums[a, b] = document_product + sign * self.ridge * word_product
         lengths = np.array([[sums[a, b] for b in names] for a in names])  # 1 or 2, squared, x columns
         slopes = np.array([sums[a, "Z"] for a in names])
         from_W, from_P = _best_step(lengths, slopes)
@@ -139,13 +130,13 @@ class _Regression(Problem):
             partition.map(partial(_move, from_W=from_W, from_P=from_P, folded=name if self.has_subwords else ""))
         self.has_step = True
 
-    def explained(self) -> Array:
-        """Name Z the map; the share of every column of the targets that is explained."""
-        rest = self.engine.documents.map(partial(column_products, pairs=(("rest", "rest"),)))
+    def finish(self) -> Array:
+        """Store Z as "map", delete the other arrays, and return the explained share of every column of the targets."""
+        squares = self.engine.documents.map(partial(column_products, pairs=(("unexplained", "unexplained"),)))
         self.engine.documents.map(_delete_arrays)
         self.engine.words.map(_as_map)
-        self._fold("map")
-        return np.asarray(1 - total(rest)[0] / np.where(self.targets_squared > 0, self.targets_squared, 1))
+        self.fold("map")
+        return np.asarray(1 - total(squares)[0] / np.where(self.targets_squared > 0, self.targets_squared, 1))
 
 
 def _best_step(lengths: Array, slopes: Array) -> tuple[Array, Array]:
@@ -170,28 +161,28 @@ def _zeros(rows: NamedArrays, width: int, dtype: str) -> None:
 
 
 def _subtract_image(rows: NamedArrays) -> None:
-    rows["rest"] = rows["rest"] - rows.pop("Z")
+    rows["unexplained"] = rows["unexplained"] - rows.pop("Z")
 
 
-def _copy_rest(rows: NamedArrays) -> None:
-    rows["U"] = rows["rest"] + 0
+def _copy_unexplained(rows: NamedArrays) -> None:
+    rows["U"] = rows["unexplained"] + 0
 
 
 def _move(rows: NamedArrays, from_W: Array, from_P: Array, folded: str) -> None:
-    """P = P from_P + W from_W, Z = Z + P over words, rest = rest - C X K P over documents."""
+    """P = P from_P + W from_W, Z = Z + P over words, unexplained = unexplained - C X K P over documents."""
     both = [("P", "W"), ("folded_P", folded)] if folded else [("P", "W")]
     for step, residual in both:
         W = rows.pop(residual)
         moved = W * from_W.astype(W.dtype)
         rows[step] = rows[step] * from_P.astype(W.dtype) + moved if step in rows else moved
-    if "rest" in rows:
-        rows["rest"] = rows["rest"] - rows["P"]
+    if "unexplained" in rows:
+        rows["unexplained"] = rows["unexplained"] - rows["P"]
     else:
         rows["Z"] = rows["Z"] + rows["P"]
 
 
 def _delete_arrays(rows: NamedArrays) -> None:
-    for name in {*rows} & {"rest", "P", "W", "Z"}:
+    for name in {*rows} & {"unexplained", "P", "W", "Z"}:
         del rows[name]
 
 

@@ -12,20 +12,20 @@ from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.csls import csls, means_of_largest
-from cr5.retrieval.top_k import TIE_TOLERANCE
+from cr5.retrieval.top_k import tie_threshold
 from cr5.training.engines import Engine
 from cr5.training.solver import Fit, solve
 
 RIDGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # largest first: an easy problem, and each next one is close to it
-LARGEST_RIDGE, SMALLEST_RIDGE = 1000.0, 0.001  # that a path which rises to its end goes on to
+LARGEST_RIDGE, SMALLEST_RIDGE = 1000.0, 0.001  # how far a path is extended if the criterion still rises at its end
 DEFAULT_RIDGE = 3.0  # where there are too few concepts to choose on
 FIRST_STEPS, NEXT_STEPS = 3, 1  # of the solver at the first ridge and at each later one: enough to rank ridges
 MIN_SHARED = 40  # concepts that two languages share, to hold out some of them
 HELD_OUT_FRACTION, MIN_HELD_OUT, MAX_HELD_OUT = 0.1, 500, 1000  # of these concepts
 MAX_HELD_OUT_FRACTION = 0.2  # of a small corpus, although that is less than MIN_HELD_OUT
 INVERSE_TEMPERATURES = 2.0 ** np.arange(10)  # each the double of the last, so that its powers are squares
-EASY_PRECISION = 0.5  # if more documents are found at the first ridge, parts of them are searched as well
-KEPT_SHARES = (0.7, 0.5)  # of the words of a document, in these parts
+EASY_PRECISION = 0.5  # if more documents are found at the first ridge, shortened versions are searched as well
+KEPT_SHARES = (0.7, 0.5)  # shares of a document's words that the shortened versions keep
 MAX_PAIRS = 30  # of languages; of more, some drawn at random are scored
 MAX_WEIGHT_PAIRS = 6  # of languages whose vectors are kept, to choose the weight of the strings view
 
@@ -61,7 +61,7 @@ class HeldOut(NamedTuple):
 
 @dataclass(frozen=True)
 class RidgePath:
-    """The ridges in the order in which they were fitted, the one chosen, and what is remarkable about the path.
+    """The ridges in the order in which they were fitted, the one chosen, and a note for the reader.
 
     shares: of the words of a held-out document that are left in it, for each version of it that was searched.
     queries: held-out documents, once for each language that they are searched in. held_out: these documents, which
@@ -103,6 +103,8 @@ class Scores(NamedTuple):
 
 
 class _Tried(NamedTuple):
+    """A ridge that was fitted, with its scores by concept and the vectors of held-out documents."""
+
     point: PathPoint
     by_concept: Array
     ranks_by_concept: Array
@@ -126,16 +128,16 @@ def select_ridge(
 ) -> RidgePath:
     """Fit every ridge without the held-out concepts, and choose by the retrieval of their counterparts.
 
-    Of the ridges whose mean reciprocal rank is within one standard error of the best, the most likely one is chosen.
+    Of the ridges whose mean reciprocal rank is within one standard error of the best, the most likely one is chosen; if
+    all are within one standard error of the best in likelihood, too, the largest. Where most documents are found, as
+    translations of each other are at any ridge, they are also searched with some of their words removed at random,
+    different ones in each language, and the scores are averaged. The path ends early after two ridges in a row below
+    the best.
 
     ``concepts`` are those of the engine's documents; ``embed`` turns documents into unit rows by a fit; ``squares``
-    are those of ``some_words``, for languages with n-grams. Of languages that the engine does not have, ``embed``
+    are the ``squared_lengths`` of words. Of languages that the engine does not have, ``embed``
     returns a unit row for each held-out concept, the same with every fit. ``default`` is the ridge where too few
     concepts are shared; ``solver`` fits, with the arguments of ``solve``.
-    Where most documents are found, as translations of each other are at any ridge, they are also searched with some of
-    their words removed at random, in every language others, and the mean counts. If all ridges are within one standard
-    error of the best in likelihood, too, the largest is chosen. The path ends early after two ridges in a row below the
-    best.
     """
     held = held_out(concepts, seed)
     if not held.any():
@@ -161,28 +163,18 @@ def select_ridge(
     note = ""
     while ridge is not None:
         progress(Progress("choose the ridge", len(tried), max(len(ridges), len(tried) + 1), note))
-        close = bool(tried) and ridge < tried[-1].point.ridge  # the Z of the last fit is a good start
-        few_steps: dict[str, Any] = options | {"tol": 0.0, "max_steps": NEXT_STEPS if close else FIRST_STEPS}
+        is_near = bool(tried) and ridge < tried[-1].point.ridge  # the Z of the last fit is a good start
+        few_steps: dict[str, Any] = options | {"tol": 0.0, "max_steps": NEXT_STEPS if is_near else FIRST_STEPS}
         fit = (solver or solve)(
-            training,
-            rank=rank,
-            ridge=ridge,
-            seed=seed,
-            start="engine" if close else None,
-            should_stop=should_stop,
-            **few_steps,
-        )
+            training, rank=rank, ridge=ridge, seed=seed, should_stop=should_stop,
+            start="engine" if is_near else None, **few_steps,
+        )  # fmt: skip
         vectors = [embed(fit, version) for version in versions]
         scores = _mean([score(each, document_concepts) for each in vectors])
         if not tried and scores.precision > EASY_PRECISION:
-            random = np.random.default_rng(seed)
-            lengths = squares or {}
-            parts = [
-                {lang: some_words(X, share, random, lengths.get(lang)) for lang, X in documents.items()}
-                for share in KEPT_SHARES
-            ]
-            scores = _mean([scores, *(score(embed(fit, part), document_concepts) for part in parts)])
-            versions, shares = [documents, *parts], (1.0, *KEPT_SHARES)
+            shortened = _shortened(documents, squares or {}, seed)
+            scores = _mean([scores, *(score(embed(fit, version), document_concepts) for version in shortened)])
+            versions, shares = [documents, *shortened], (1.0, *KEPT_SHARES)
         queries = scores.queries
         point = PathPoint(
             ridge, scores.log_likelihood, 0.0, scores.precision, scores.reciprocal_rank,
@@ -194,9 +186,9 @@ def select_ridge(
         note = f"ridge {ridge:g}: log likelihood {scores.log_likelihood:.3f}"
         ridge = _next_ridge(tried, ridges)
         if ridge is not None and should_stop():
-            of = max(len(ridges), len(tried) + 1)
+            planned = max(len(ridges), len(tried) + 1)
             best = _best(tried).point.ridge
-            note = f"the ridge was not chosen: interrupted after {len(tried)} of {of}; it is {best:g}"
+            note = f"the ridge was not chosen: interrupted after {len(tried)} of {planned}; it is {best:g}"
             path = replace(_choose(tried, queries, shares), ridge=best, note=note)
             break
     else:
@@ -210,24 +202,20 @@ def _best(tried: Sequence[_Tried]) -> _Tried:
 
     The likelihood also tells ridges apart at which everything is found.
     """
-    return max(_finding_most(tried), key=lambda each: each.point.log_likelihood)
+    return max(_within_error_of_best(tried), key=lambda each: each.point.log_likelihood)
 
 
-def _finding_most(tried: Sequence[_Tried]) -> list[_Tried]:
+def _within_error_of_best(tried: Sequence[_Tried]) -> list[_Tried]:
+    """The ridges whose mean reciprocal rank is within one standard error of the best."""
     first = max(tried, key=lambda each: each.point.reciprocal_rank)
     errors = [standard_error(each.ranks_by_concept - first.ranks_by_concept) for each in tried]
-    worst = [first.point.reciprocal_rank - error for error in errors]
-    return [each for each, limit in zip(tried, worst, strict=True) if each.point.reciprocal_rank >= limit]
+    limits = [first.point.reciprocal_rank - error for error in errors]
+    return [each for each, limit in zip(tried, limits, strict=True) if each.point.reciprocal_rank >= limit]
 
 
 def standard_error(by_concept: Array) -> float:
-    """Of the sum, over draws of concepts."""
+    """The standard error of the sum of ``by_concept``, if concepts were drawn again."""
     return float(np.sqrt(len(by_concept)) * by_concept.std(ddof=1)) if len(by_concept) > 1 else 0.0
-
-
-def _paired_error(one: _Tried, other: _Tried) -> float:
-    """The standard error of the difference between two ridges, which were asked the same questions."""
-    return standard_error(one.by_concept - other.by_concept)
 
 
 def _next_ridge(tried: Sequence[_Tried], ridges: Sequence[float]) -> float | None:
@@ -246,8 +234,8 @@ def _next_ridge(tried: Sequence[_Tried], ridges: Sequence[float]) -> float | Non
 def _rises_to_an_end(tried: Sequence[_Tried]) -> bool:
     """Whether the best ridge is the largest or smallest and exceeds its neighbour by more than its own standard error.
 
-    The standard error of the difference would not do: towards large ridges the maps converge, and differences that
-    matter to nobody remain significant.
+    The standard error of the difference is not used: towards large ridges the maps converge, and negligible
+    differences stay significant.
     """
     ordered, best = sorted(tried, key=lambda each: each.point.ridge), _best(tried)
     if len(ordered) == 1 or (best is not ordered[0] and best is not ordered[-1]):
@@ -258,17 +246,18 @@ def _rises_to_an_end(tried: Sequence[_Tried]) -> bool:
 
 def _choose(tried: Sequence[_Tried], queries: int, shares: tuple[float, ...]) -> RidgePath:
     best = _best(tried)
-    points = [replace(each.point, standard_error=_paired_error(each, best)) for each in tried]
-    worst = [best.point.log_likelihood - point.standard_error for point in points]
-    likely = {point.ridge for point, limit in zip(points, worst, strict=True) if point.log_likelihood >= limit}
-    good = [each.point.ridge for each in _finding_most(tried) if each.point.ridge in likely]
+    points = [replace(each.point, standard_error=standard_error(each.by_concept - best.by_concept)) for each in tried]
+    highest = best.point.log_likelihood
+    likely = {point.ridge for point in points if point.log_likelihood >= highest - point.standard_error}
+    good = [each.point.ridge for each in _within_error_of_best(tried) if each.point.ridge in likely]
     note, ridge = "", best.point.ridge
     if len(good) == len(points) > 2:
         ridge = max(good)
         note = f"the ridge hardly matters: all from {min(good):g} to {max(good):g} are within one standard error"
     elif _rises_to_an_end(tried):
-        side = "small" if best.point.ridge == min(point.ridge for point in points) else "larg"
-        note = f"the best ridge, {best.point.ridge:g}, is the {side}est that was tried; a {side}er one may be better"
+        is_smallest = best.point.ridge == min(point.ridge for point in points)
+        end, further = ("smallest", "smaller") if is_smallest else ("largest", "larger")
+        note = f"the best ridge, {best.point.ridge:g}, is the {end} that was tried; a {further} one may be better"
     return RidgePath(points, ridge, queries, shares, note)
 
 
@@ -309,11 +298,22 @@ def one_for_each_concept(
     return chosen_X, chosen_concepts, rows
 
 
-def some_words(X: Sparse, share: float, random: np.random.Generator, squares: Array | None = None) -> Sparse:
-    """A share of every row's nonzeros, drawn at random, at least one, scaled to unit rows again.
+def _shortened(documents: Mapping[str, Sparse], squares: Mapping[str, Array], seed: int) -> list[dict[str, Sparse]]:
+    """A version of the documents for each of ``KEPT_SHARES`` of their words."""
+    random = np.random.default_rng(seed)
+    return [
+        {lang: some_words(X, share, random, squares.get(lang)) for lang, X in documents.items()}
+        for share in KEPT_SHARES
+    ]
 
-    ``squares``: for every word the squared length of its features, where that of its own column is 1.
-    """
+
+def squared_lengths(subwords: Mapping[str, Sparse | None]) -> dict[str, Array]:
+    """For every word of a language with subwords, the squared length of its features, from words x subwords."""
+    return {lang: 1 + M.power(2).sum(axis=1) for lang, M in subwords.items() if M is not None}
+
+
+def some_words(X: Sparse, share: float, random: np.random.Generator, squares: Array | None = None) -> Sparse:
+    """A share of every row's nonzeros, drawn at random, at least one, scaled to unit rows; see ``squared_lengths``."""
     lengths = np.diff(X.indptr)
     rows = np.repeat(np.arange(X.shape[0]), lengths)
     shuffled = np.lexsort((random.random(X.nnz), rows))
@@ -357,7 +357,7 @@ def scored_pairs(concepts: Mapping[str, Ints], most: int) -> list[tuple[str, str
 
 
 def _mean(scores: Sequence[Scores]) -> Scores:
-    """Of the same queries, asked with several versions of their documents."""
+    """The mean scores of the same queries, asked with several versions of their documents."""
     likelihood, precision, reciprocal_rank = (
         float(np.mean([getattr(each, name) for each in scores]))
         for name in ("log_likelihood", "precision", "reciprocal_rank")
@@ -382,7 +382,7 @@ def _score_queries(scores: Array) -> Array:
 def ranks_on_diagonal(scores: Array) -> Ints:
     """For every row its rank of the right answer, which is on the diagonal; of equal scores, that one comes last."""
     right = np.diagonal(scores)
-    return np.asarray((scores >= (right - TIE_TOLERANCE * np.maximum(1, np.abs(right)))[:, None]).sum(axis=1))
+    return np.asarray((scores >= tie_threshold(right)[:, None]).sum(axis=1))
 
 
 def _at_the_best_temperature(values: Array) -> Array:

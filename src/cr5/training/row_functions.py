@@ -9,6 +9,8 @@ from typing import TypeAlias
 import numpy as np
 
 from cr5._typing import Array
+from cr5.hashing import GOLDEN_RATIO, mix_bits
+from cr5.training.engines.dense import inner_products
 
 NamedArrays: TypeAlias = dict[str, Array]
 
@@ -28,27 +30,24 @@ def total(parts: Sequence[Array]) -> Array:
     return np.asarray(sum(parts[1:], start=parts[0]))
 
 
-def means_and_spread(rows: NamedArrays, documents: Array) -> None:
+def means_and_diagonal(rows: NamedArrays, documents: Array) -> None:
     """The mean document, and diag(X'C X)."""
-    mean, squares = rows["mean"] / documents, rows["D"]
+    mean, squares = rows["mean"] / documents, rows["diagonal"]
     rows["mean"] = mean
-    spread = squares - documents * mean**2
-    rows["D"] = spread * (spread > 0)
+    diagonal = squares - documents * mean**2
+    rows["diagonal"] = diagonal * (diagonal > 0)
 
 
 def random_signs(rows: NamedArrays, columns: Array, bits: Array, width: int, dtype: str) -> None:
     """Z = random signs: the bits of a hash of a concept's number, independent of its position and the engine."""
-    hashed = rows["id"].astype("uint64") * 0x9E3779B97F4A7C15 + columns * 0xA0761D6478BD642F
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        hashed = (hashed ^ (hashed >> shift)) * factor
-    hashed = hashed ^ (hashed >> 31)
+    hashed = mix_bits(rows["id"].astype("uint64") * GOLDEN_RATIO + columns * 0xA0761D6478BD642F)
     signs = (hashed[:, :, None] >> bits) & 1
     rows["Z"] = signs.reshape(len(hashed), -1)[:, :width].astype(dtype) * 2 - 1
 
 
 def cross(rows: NamedArrays, name: str, others: tuple[str, ...]) -> Array:
     """[others]'V."""
-    return np.concatenate([rows[other].T @ rows[name] for other in others]).astype("float64")
+    return np.concatenate([inner_products(rows[other], rows[name]) for other in others]).astype("float64")
 
 
 def divide_Z(rows: NamedArrays, scale: Array) -> None:

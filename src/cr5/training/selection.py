@@ -1,24 +1,18 @@
 """The documents that a model is trained on, and how many others are left out of a corpus, by reason."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from cr5._typing import Ints, Mask
-from cr5.corpus.languages import regional_codes
-from cr5.errors import (
-    Cr5Warning,
-    DocumentsLeftOut,
-    FewDocuments,
-    LanguageLeftOut,
-    RepeatedDocuments,
-    SeveralCodes,
-    plural,
-)
+from cr5.corpus.language_names import spellings_of_one_language
+from cr5.errors import Cr5Warning, DocumentsLeftOut, FewDocuments, LanguageLeftOut, RepeatedDocuments, SeveralCodes
 from cr5.features.tfidf import Vocabulary, Weighting
+from cr5.message_parts import plural, quoted
 from cr5.training.counted_corpus import CountedCorpus
 
 NO_WORD = "no word"
@@ -35,7 +29,7 @@ _EXPLANATIONS = {
     RARE_WORDS: "no word is in `min_documents={min_documents}` documents, which can be lowered",
     NO_COUNTERPART: "the documents of the concept in other languages are left out",
 }
-_OF_DOCUMENTS = {
+_DOCUMENT_PHRASES = {
     NO_WORD: "without a word",
     ONE_LANGUAGE: "whose concept is in one language only",
     RARE_WORDS: "with only rare words",
@@ -51,7 +45,7 @@ on four of five corpora, and with 50 less than a sixth on three (benchmarks/few_
 MANY_COPIES = 0.01
 """The share of a language's documents that may repeat others without a warning; most corpora have some."""
 
-_CODES = {reason: code for code, reason in enumerate(REASONS, 1)}
+_NUMBER_OF = {reason: number for number, reason in enumerate(REASONS, 1)}
 _USED = 0
 
 
@@ -95,11 +89,12 @@ class Selection:
     corpus: CountedCorpus
     vocabularies: dict[str, Vocabulary]
     usage: CorpusUsage
+    everything: CountedCorpus
 
     def warnings(self, weighting: Weighting) -> list[Cr5Warning]:
         """What will keep languages from being learned well, from missing documents to repeated ones."""
         return [
-            *_left_out(self.usage, weighting),
+            *_left_out(self.usage, weighting, self.everything),
             *few_concepts(self.usage.concepts.used),
             *_few_documents(self.corpus),
             *_several_codes(self.corpus),
@@ -112,7 +107,8 @@ def few_concepts(concepts: int) -> Iterator[Cr5Warning]:
     if 1 < concepts < ENOUGH_CONCEPTS:
         yield FewDocuments(
             f"only {concepts:,} shared concepts, too few for a good model; add documents until two or more languages "
-            f"share at least {ENOUGH_CONCEPTS} concepts, or better 1,000"
+            f"share at least {ENOUGH_CONCEPTS} concepts, or better 1,000. Until then, `min_documents=2` gives better "
+            "vectors, and a comparison by all views (Cr5.similarity) finds more than vectors alone"
         )
 
 
@@ -124,33 +120,43 @@ def select_documents(corpus: CountedCorpus, weighting: Weighting, known: Mask | 
     The concepts of the mask ``known`` have a counterpart outside the corpus.
     """
     outside = np.zeros(len(corpus.concepts), bool) if known is None else known
-    codes = {lang: _length_codes(d.unique_words, weighting) for lang, d in corpus.languages.items()}
+    reasons = {lang: _length_reasons(d.unique_words, weighting) for lang, d in corpus.languages.items()}
     shared = (corpus.document_counts() > 0).sum(axis=1) + outside > 1
-    _mark_without_counterpart(corpus, codes, shared, outside)
-    rows = {lang: np.flatnonzero(of_lang == _USED) for lang, of_lang in codes.items()}
+    _mark_without_counterpart(corpus, reasons, shared, outside)
+    rows = {lang: np.flatnonzero(numbers == _USED) for lang, numbers in reasons.items()}
     candidates = corpus.select_rows(rows)
     vocabularies = candidates.fit_vocabularies(weighting)
     for lang, has_word in candidates.have_known_word(vocabularies).items():
-        codes[lang][rows[lang][~has_word]] = _CODES[RARE_WORDS]
-    _mark_without_counterpart(corpus, codes, shared, outside)
-    chosen = candidates.select_rows({lang: np.flatnonzero(codes[lang][rows[lang]] == _USED) for lang in rows})
-    usage = CorpusUsage({lang: _usage(of_lang) for lang, of_lang in codes.items()}, _concept_usage(chosen, shared))
-    return Selection(chosen, {lang: vocabularies[lang] for lang in chosen.languages}, usage)
+        reasons[lang][rows[lang][~has_word]] = _NUMBER_OF[RARE_WORDS]
+    _mark_without_counterpart(corpus, reasons, shared, outside)
+    chosen = candidates.select_rows({lang: np.flatnonzero(reasons[lang][rows[lang]] == _USED) for lang in rows})
+    usage = CorpusUsage({lang: _usage(numbers) for lang, numbers in reasons.items()}, _concept_usage(chosen, shared))
+    return Selection(chosen, {lang: vocabularies[lang] for lang in chosen.languages}, usage, corpus)
 
 
 def list_reasons(documents: Usage, weighting: Weighting) -> str:
     """Why documents are left out: every reason, with the number of documents and what it means."""
     reasons = [
-        f"{count:,} {_OF_DOCUMENTS.get(reason, reason)} ({explain_reason(reason, weighting)})"
+        f"{count:,} {_DOCUMENT_PHRASES.get(reason, reason)} ({explain_reason(reason, weighting)})"
         for reason, count in documents.left_out.items()
     ]
     return f"of {plural(documents.read, 'document')}, {'; '.join(reasons)}"
 
 
-def _left_out(usage: CorpusUsage, weighting: Weighting) -> Iterator[Cr5Warning]:
+def different_names(corpus: CountedCorpus, langs: Iterable[str]) -> str:
+    """The first concept of some languages, where no concept of one is in another."""
+    first = {lang: corpus.languages[lang] for lang in islice(langs, 4)}
+    names = "; ".join(f"{lang}: {quoted(corpus.concepts[d.concepts[0]])}" for lang, d in first.items())
+    return f"; the concepts of different languages probably have different names ({names})"
+
+
+def _left_out(usage: CorpusUsage, weighting: Weighting, corpus: CountedCorpus) -> Iterator[Cr5Warning]:
+    used = [lang for lang, documents in usage.languages.items() if documents.used]
     for lang, documents in usage.languages.items():
         if not documents.used:
-            yield LanguageLeftOut(f"language {lang} is left out: {list_reasons(documents, weighting)}")
+            is_alone = documents.left_out.get(ONE_LANGUAGE) == documents.read
+            examples = different_names(corpus, [lang, *used]) if is_alone else ""
+            yield LanguageLeftOut(f"language {lang} is left out: {list_reasons(documents, weighting)}{examples}")
     documents = usage.documents
     if sum(documents.left_out.get(reason, 0) for reason in (TOO_SHORT, TOO_LONG)) > documents.read / 2:
         yield DocumentsLeftOut(f"most documents are left out: {list_reasons(documents, weighting)}")
@@ -170,7 +176,7 @@ def _few_documents(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
 
 
 def _several_codes(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
-    for codes in regional_codes(chosen.languages):
+    for codes in spellings_of_one_language(chosen.languages):
         yield SeveralCodes(
             f"{' and '.join(codes)} are treated as different languages, each learned from its own documents only; give "
             "them the same code unless you mean them to be different"
@@ -188,16 +194,16 @@ def _repeated_documents(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
         )
 
 
-def _length_codes(unique_words: Ints, weighting: Weighting) -> Ints:
-    """The reason why each document is left out for its length, _USED if it is not."""
-    codes = np.full(len(unique_words), _USED, np.int8)
-    codes[unique_words > weighting.max_unique] = _CODES[TOO_LONG]
-    codes[unique_words < weighting.min_unique] = _CODES[TOO_SHORT]
-    codes[unique_words == 0] = _CODES[NO_WORD]
-    return codes
+def _length_reasons(unique_words: Ints, weighting: Weighting) -> Ints:
+    """The number of the reason for which each document is left out for its length, _USED if it is not."""
+    reasons = np.full(len(unique_words), _USED, np.int8)
+    reasons[unique_words > weighting.max_unique] = _NUMBER_OF[TOO_LONG]
+    reasons[unique_words < weighting.min_unique] = _NUMBER_OF[TOO_SHORT]
+    reasons[unique_words == 0] = _NUMBER_OF[NO_WORD]
+    return reasons
 
 
-def _mark_without_counterpart(corpus: CountedCorpus, codes: Mapping[str, Ints], shared: Mask, outside: Mask) -> None:
+def _mark_without_counterpart(corpus: CountedCorpus, reasons: Mapping[str, Ints], shared: Mask, outside: Mask) -> None:
     """Mark the used documents of concepts that no other language has a used document of.
 
     ``shared``: the concepts that two languages or more have documents of, used or not. ``outside``: those that have a
@@ -205,17 +211,17 @@ def _mark_without_counterpart(corpus: CountedCorpus, codes: Mapping[str, Ints], 
     """
     languages = outside.astype(np.int64)
     for lang, documents in corpus.languages.items():
-        languages[np.unique(documents.concepts[codes[lang] == _USED])] += 1
-    code = np.where(shared, _CODES[NO_COUNTERPART], _CODES[ONE_LANGUAGE])
+        languages[np.unique(documents.concepts[reasons[lang] == _USED])] += 1
+    number = np.where(shared, _NUMBER_OF[NO_COUNTERPART], _NUMBER_OF[ONE_LANGUAGE])
     for lang, documents in corpus.languages.items():
-        alone = (codes[lang] == _USED) & (languages[documents.concepts] < 2)
-        codes[lang][alone] = code[documents.concepts[alone]]
+        alone = (reasons[lang] == _USED) & (languages[documents.concepts] < 2)
+        reasons[lang][alone] = number[documents.concepts[alone]]
 
 
-def _usage(codes: Ints) -> Usage:
-    counts = np.bincount(codes, minlength=1 + len(REASONS))
-    left_out = Counter({reason: int(counts[code]) for reason, code in _CODES.items()})
-    return Usage(len(codes), int(counts[_USED]), _in_order(left_out))
+def _usage(reasons: Ints) -> Usage:
+    counts = np.bincount(reasons, minlength=1 + len(REASONS))
+    left_out = Counter({reason: int(counts[number]) for reason, number in _NUMBER_OF.items()})
+    return Usage(len(reasons), int(counts[_USED]), _in_order(left_out))
 
 
 def _concept_usage(chosen: CountedCorpus, shared: Mask) -> Usage:

@@ -1,4 +1,7 @@
-"""Unfolding: from what words contribute to a text, K Z, back to the map Z, which a model does not store."""
+"""Unfolding: from what words contribute to a text, K Z, back to the map Z, which a model does not store.
+
+K and M are those of the solver, K = I + M M'. P is the direction of a step, and the residual R is what K Z still lacks.
+"""
 
 from functools import partial
 
@@ -12,7 +15,7 @@ STEPS = 5  # further ones change neither the first residual of a fit nor its ste
 
 
 def unfold(engine: Engine, steps: int = STEPS) -> None:
-    """Replace Z by K^-1 Z, roughly: a few steps of conjugate gradients, with diag(K), the second column of D."""
+    """Replace Z by K^-1 Z, roughly: a few steps of conjugate gradients, preconditioned with diag(K)."""
     words = engine.words
     words.map(_start)
     engine.fold("Z", "folded")
@@ -28,34 +31,34 @@ def unfold(engine: Engine, steps: int = STEPS) -> None:
 
 
 def _start(rows: NamedArrays) -> None:
-    """W = the columns to unfold, Z = diag(K)^-1 W."""
-    rows["W"] = rows["Z"] + 0
+    """R = the columns to unfold, Z = diag(K)^-1 R."""
+    rows["R"] = rows["Z"] + 0
     rows["Z"] = _divided(rows["Z"], rows)
 
 
 def _first_direction(rows: NamedArrays) -> Array:
-    """W = W - K Z, P = diag(K)^-1 W; W'P of every column."""
-    W = rows["W"] - rows.pop("folded")
-    rows["W"], rows["P"] = W, _divided(W, rows)
-    return sums(W * rows["P"])
+    """R = R - K Z, P = diag(K)^-1 R; R'P of every column."""
+    R = rows["R"] - rows.pop("folded")
+    rows["R"], rows["P"] = R, _divided(R, rows)
+    return sums(R * rows["P"])
 
 
 def _step(rows: NamedArrays, length: Array) -> Array:
-    """Z = Z + P length, W = W - K P length; W'diag(K)^-1 W of every column."""
+    """Z = Z + P length, R = R - K P length; R'diag(K)^-1 R of every column."""
     P, steps = rows["P"], length.astype(rows["P"].dtype)
     rows["Z"] = rows["Z"] + P * steps
-    rows["W"] = rows["W"] - rows.pop("folded") * steps
-    return sums(rows["W"] * _divided(rows["W"], rows))
+    rows["R"] = rows["R"] - rows.pop("folded") * steps
+    return sums(rows["R"] * _divided(rows["R"], rows))
 
 
 def _next_direction(rows: NamedArrays, share: Array) -> None:
-    rows["P"] = _divided(rows["W"], rows) + rows["P"] * share.astype(rows["P"].dtype)
+    rows["P"] = _divided(rows["R"], rows) + rows["P"] * share.astype(rows["P"].dtype)
 
 
-def _divided(W: Array, rows: NamedArrays) -> Array:
-    quotient: Array = W / rows["D"][:, 1:].astype(W.dtype)
+def _divided(columns: Array, rows: NamedArrays) -> Array:
+    quotient: Array = columns / rows["diagonal"][:, 1:].astype(columns.dtype)  # the sums of squared weights, diag(K)
     return quotient
 
 
 def _delete_work_arrays(rows: NamedArrays) -> None:
-    del rows["W"], rows["P"]
+    del rows["R"], rows["P"]

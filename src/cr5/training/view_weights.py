@@ -19,8 +19,8 @@ from cr5.retrieval.strings import string_statistics
 from cr5.training.ridge import MAX_WEIGHT_PAIRS, HeldOut, ranks_on_diagonal, scored_pairs, standard_error
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0)
-SMALLEST_WEIGHT = 0.025  # that the weight 0 is taken for in a geometric mean
-MANY_CONCEPTS = 3000  # from which on the default weight is expected
+SMALLEST_WEIGHT = 0.025  # stands for the weight 0 in a geometric mean
+MANY_CONCEPTS = 3000  # with this many concepts or more, the expected weight is the default
 LARGEST_EXPECTED = 0.45
 
 
@@ -102,8 +102,8 @@ def reciprocal_ranks(held_out: HeldOut, counts: Mapping[str, WordCounts], weight
         {"dense": 1.0, "strings": 1.0},
     )
     concepts = held_out.concepts
-    everything = np.unique(np.concatenate(list(concepts.values())))
-    sums, directions = np.zeros((len(everything), len(weights))), 0
+    all_concepts = np.unique(np.concatenate(list(concepts.values())))
+    sums, directions = np.zeros((len(all_concepts), len(weights))), 0
     for a, b in scored_pairs({lang: concepts[lang] for lang in held_out.vectors}, MAX_WEIGHT_PAIRS):
         shared, rows_a, rows_b = np.intersect1d(concepts[a], concepts[b], assume_unique=True, return_indices=True)
         rows = {name: (x[rows_a], y[rows_b]) for name, (x, y) in scorer.pairs(counts[a], a, counts[b], b).items()}
@@ -112,9 +112,9 @@ def reciprocal_ranks(held_out: HeldOut, counts: Mapping[str, WordCounts], weight
             continue
         dense, strings = (multiply_rows(*rows[name]) * np.float32(scales[name]) for name in scorer.views)
         for products in ((dense, strings), (dense.T, strings.T)):
-            of_vectors, of_strings = map(_corrected_for_hubs, products)
-            ranks = [ranks_on_diagonal(of_vectors + np.float32(weight) * of_strings) for weight in weights]
-            sums[np.searchsorted(everything, shared)] += 1 / np.stack(ranks, axis=1) / len(shared)
+            dense_scores, string_scores = map(_corrected_for_hubs, products)
+            ranks = [ranks_on_diagonal(dense_scores + np.float32(weight) * string_scores) for weight in weights]
+            sums[np.searchsorted(all_concepts, shared)] += 1 / np.stack(ranks, axis=1) / len(shared)
             directions += 1
     return sums / directions if directions else None
 

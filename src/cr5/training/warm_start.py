@@ -27,13 +27,13 @@ def folded_start(vocabularies: Mapping[str, Vocabulary], languages: Mapping[str,
 def _rows(vocabulary: Vocabulary, language: LanguageMap) -> Array:
     index = {word: i for i, word in enumerate(language.words)}
     old = np.fromiter((index.get(word, -1) for word in vocabulary.words), np.int64, len(vocabulary.words))
-    known, own = old >= 0, language.subwords
+    known, subwords = old >= 0, language.subwords
     result = np.zeros((len(old), language.offset.size), np.float32)
     # A word adds tf * idf * its row to the vector of a text, and the idf has changed.
     result[known] = language.vectors(old[known]) * (language.idf[old[known]] / vocabulary.idf[known])[:, None]
-    if own is not None and not known.all():
+    if subwords is not None and not known.all():
         new = [vocabulary.words[i] for i in np.flatnonzero(~known).tolist()]
-        rows = Subwords(own.ngrams, own.weights, own.squares).weigh(new)
-        ngrams = in_single_precision(own.map, own.unit, slice(None))
+        rows = Subwords(subwords.ngrams, subwords.weights, subwords.squares).weigh(new)
+        ngrams = in_single_precision(subwords.map, subwords.scale, slice(None))
         result[~known] = (rows @ ngrams) / vocabulary.idf[~known][:, None]
     return result

@@ -50,8 +50,8 @@ def test_a_reason_is_told_once_for_all_regimes_and_pairs() -> None:
         FailedSystem("lsi", "pairwise", ["aa", "cc"], "missing package", "it needs scikit-learn"),
         FailedSystem("cr5", "pairwise", ["aa", "bb"], "not applicable", "12 concepts are too few"),
         FailedSystem("cr5", "pairwise", ["aa", "cc"], "not applicable", "17 concepts are too few"),
-        FailedSystem("half", "as given", ["aa", "bb"], "not applicable", "it has no language bb"),
-        FailedSystem("words", "as given", ["aa", "bb", "cc"], "out of memory", "there is not enough memory"),
+        FailedSystem("half", "pretrained", ["aa", "bb"], "not applicable", "it has no language bb"),
+        FailedSystem("words", "pretrained", ["aa", "bb", "cc"], "out of memory", "there is not enough memory"),
     ]
     assert describe_failures(failures) == [
         "lsi, joint, pairwise (2 language pairs): it needs scikit-learn",

@@ -74,7 +74,7 @@ def test_a_difference_is_significant_by_its_p_value(
     p_value: float, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apart = Difference(2.0, Interval(-0.1, 4.0), p_value)
-    monkeypatch.setattr("cr5.evaluate.report.headline.paired_difference", lambda *_: apart)
+    monkeypatch.setattr("cr5.evaluate.report.headline.paired_differences", lambda *_: [apart])
     found = headline(make_run())
     assert sentence in found.context
 
@@ -84,7 +84,7 @@ def test_the_headline_of_a_word_run_says_how_many_queries_have_known_words(
 ) -> None:
     known_words = []
     for system in ("cr5", "vectors"):
-        ranks = [s.rank_array[s.rank_array > 0] for s in words.select(system, "as given", "csls")]
+        ranks = [s.rank_array[s.rank_array > 0] for s in words.select(system, "pretrained", "csls")]
         known_words.append((sum(map(len, ranks)), f"{np.mean([100 * (part == 1).mean() for part in ranks]):.1f}"))
     (known, share), (less, other) = known_words
     assert known <= 80

@@ -15,7 +15,7 @@ from cr5.evaluate.report.contents import Report
 from cr5.evaluate.report.facts import FactTable, describe_facts
 from cr5.evaluate.report.files import render_csv
 from cr5.evaluate.report.formatting import MISSING
-from cr5.evaluate.runs import Run
+from cr5.evaluate.runs import FailedSystem, Run
 from cr5.settings import make_settings
 
 
@@ -32,12 +32,21 @@ def words() -> Run:
 def test_a_missing_score_is_shown_as_a_dash(run: Run) -> None:
     (table,) = [t for t in Report(run).details if (t.regime, t.system) == ("pairwise", "CL-LSI [x]")]
     (row,) = [row for row in table.rows if (row.first, row.second) == ("da", "en")]
-    assert row.csls[0] is None
-    assert row.csls[1] is not None
+    assert row.by_measure["csls"][0] is None
+    assert row.by_measure["csls"][1] is not None
     gone = replace(run, scores=[s for s in run.scores if (s.system, s.regime) != ("cr5", "pairwise")])
     assert "| cr5 | " in markdown(gone)
     (line,) = [markdown_cells(x) for x in markdown(gone).splitlines() if x.startswith("| cr5 |")][:1]
     assert line[2] == MISSING
+
+
+def test_a_regime_in_which_every_system_failed_stands_in_the_summary_with_the_reason() -> None:
+    run = make_run(regimes=["joint"], systems={"cr5": 0.3, "floor": 0.05})
+    failed = [FailedSystem(name, "pairwise", ["da", "en"], "out of memory", "too little") for name in ("cr5", "floor")]
+    report = Report(replace(run, failed=failed))
+    assert report.summary_regimes == ["joint", "pairwise"]
+    assert [row.failures.keys() for row in report.summary] == [{"pairwise"}, {"pairwise"}]
+    assert "too little" in markdown(replace(run, failed=failed))
 
 
 def test_the_best_system_is_neither_an_upper_bound_nor_one_with_fewer_directions() -> None:
@@ -76,11 +85,10 @@ def test_models_that_were_trained_elsewhere_have_no_regime(words: Run, capsys: p
     scores.run_tables(words, details=True)
     bare = replace(words, scores=[replace(s, signature="") for s in words.scores])
     for text in (parse(html(bare)).text, markdown(bare), capsys.readouterr().out):
-        assert "as given" not in text
-        assert "a model trained elsewhere" in " ".join(text.split())
-    both = make_run(["da", "en"], ["joint", "as given"])
-    assert [h.text for h in parse(html(both)).all("h3")].count("trained elsewhere") == 2
-    assert "| system | joint | trained elsewhere |" in markdown(both)
+        assert "a pretrained model" in " ".join(text.split())
+    both = make_run(["da", "en"], ["joint", "pretrained"])
+    assert [h.text for h in parse(html(both)).all("h3")].count("pretrained") == 2
+    assert "| system | joint | pretrained |" in markdown(both)
 
 
 def test_unknown_numbers_of_shared_concepts_have_no_column(

@@ -61,7 +61,7 @@ def test_the_markdown_tables_contain_the_figures_of_the_json(run: Run, values: d
 def test_one_system_in_one_direction_by_one_measure_is_enough(
     task: Task, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = make_run(["en", "it"], ["as given"], {"given": 0.3}, ["cosine"], [("en", "it")], task, coverage=False)
+    run = make_run(["en", "it"], ["pretrained"], {"given": 0.3}, ["cosine"], [("en", "it")], task, coverage=False)
     run = replace(run, examples=[], trained=[], notes=[], facts={})
     write_reports(run, tmp_path)
     scores.run_tables(run)
@@ -82,7 +82,7 @@ def test_a_run_without_scores_has_a_report(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_reports_are_written_to_one_folder_and_the_run_loads_again(run: Run, text: str, tmp_path: Path) -> None:
-    write_reports(run, tmp_path / "results")
+    write_reports(run, str(tmp_path / "results"))
     assert sorted(path.name for path in (tmp_path / "results").iterdir()) == [
         "report.html",
         "report.md",

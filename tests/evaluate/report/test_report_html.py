@@ -23,9 +23,9 @@ from reports import (
 )
 
 from cr5._typing import Array
-from cr5.evaluate.report.charts import COLOURS
+from cr5.evaluate.report.charts import COLOURS, NEUTRAL, OTHER_COLOURS
 from cr5.evaluate.runs import Run, TrainedSystem
-from cr5.evaluate.systems.registry import SYSTEMS
+from cr5.evaluate.systems.registry import SYSTEMS, SystemEntry
 from cr5.settings import make_settings
 
 
@@ -108,7 +108,7 @@ def test_a_system_has_the_same_look_in_every_report() -> None:
     first = looks(make_run(systems=dict.fromkeys(names, 0.2)))
     assert set(first) == set(names)
     for chosen in (names[::-3], names[1:4], names[-3:]):
-        other = make_run(["en", "it"], ["as given"], dict.fromkeys(chosen, 0.2), task="sentences")
+        other = make_run(["en", "it"], ["pretrained"], dict.fromkeys(chosen, 0.2), task="sentences")
         assert looks(other).items() <= first.items()
     assert len(set(first.values())) == len(first)
 
@@ -127,6 +127,21 @@ def test_every_colour_of_a_registered_system_is_in_the_style_sheet() -> None:
     page = html(make_run())
     assert all(f".s{number}{{" in page for number in range(COLOURS))
     assert f".s{COLOURS}{{" not in page
+    assert f".{NEUTRAL}{{" in page
+
+
+def test_systems_without_a_colour_of_their_own_differ_in_dash_pattern_and_marker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [entry.name for entry in SYSTEMS.values()]
+    before = looks(make_run(["en", "it"], ["joint"], dict.fromkeys(names, 0.2)))
+    new = [f"new baseline {number}" for number in range(COLOURS + 2 - len(SYSTEMS))]
+    for name in new:
+        monkeypatch.setitem(SYSTEMS, name, SystemEntry(name, name, "baseline", SYSTEMS["bm25"].make))
+    found = looks(make_run(["en", "it"], ["joint"], dict.fromkeys(names + new, 0.2)))
+    assert before.items() <= found.items()
+    assert len(set(found.values())) == len(found) == COLOURS + 2
+    assert all(f"'{NEUTRAL} baseline'" in found[name] for name in new[-2:])
 
 
 def test_own_systems_baselines_and_upper_bounds_look_different() -> None:
@@ -176,7 +191,7 @@ def test_the_colours_of_systems_differ_for_colour_blind_readers(mode: str, page:
     found = dict(re.findall(r"--(page|[so]\d+):(#[0-9a-f]{3,6})", part))
     background = linear_rgb(["#ffffff" if found["page"] == "#fff" else found["page"]]) @ RGB_TO_XYZ[1]
     systems = [found[name] for name in found if name != "page"]
-    assert len(systems) == len(SYSTEMS) + 3
+    assert len(systems) == COLOURS + OTHER_COLOURS
     luminance = linear_rgb(systems) @ RGB_TO_XYZ[1]
     brighter, darker = np.maximum(luminance, background), np.minimum(luminance, background)
     assert ((brighter + 0.05) / (darker + 0.05)).min() >= 3  # WCAG, for graphics

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from reports import as_json, big_run, expected_rows, make_run, mean_text, partial_run
 
-from cr5.cli.render import console, scores
+from cr5.cli.render import console, scores, table1
 from cr5.evaluate.comparison import Comparison
 from cr5.evaluate.report.contents import Report
 from cr5.evaluate.report.formatting import MISSING
@@ -139,7 +139,7 @@ def test_a_reproduction_shows_our_row_only_for_evaluated_pairs(
 ) -> None:
     monkeypatch.setattr(console.out, "_width", width)
     some = make_run(["en", "it"], ["joint"], {"cr5": 0.3}, queries=200)
-    scores.reproduction_table(replace(some, notes=[]))
+    table1.reproduction_table(replace(some, notes=[]))
     lines = capsys.readouterr().out.splitlines()
     assert max(len(line) for line in lines) <= width
     assert not [line for line in lines if MISSING in line or "…" in line]
@@ -158,7 +158,7 @@ def test_a_reproduction_shows_our_row_only_for_evaluated_pairs(
 
 def test_a_reproduction_names_what_could_not_run(capsys: pytest.CaptureFixture[str]) -> None:
     failed = [FailedSystem("cr5", "pairwise", ["en", "it"], "out of memory", "there is not enough memory")]
-    scores.reproduction_table(replace(make_run(["en", "it"], ["joint"], {"cr5": 0.3}), failed=failed))
+    table1.reproduction_table(replace(make_run(["en", "it"], ["joint"], {"cr5": 0.3}), failed=failed))
     lines = capsys.readouterr().out.splitlines()
     assert "could not run: cr5, pairwise en-it: there is not enough memory" in lines
 

@@ -2,30 +2,18 @@
 
 import io
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from ssl import SSLCertVerificationError
 from typing import Any
 from urllib.error import URLError
 
 import pytest
-from faulty import CONTENT, DEFAULTS, USER_AGENT, Answer, Server, files, isolate, serving
+from faulty import CONTENT, DEFAULTS, Server, files
+from local_server import USER_AGENT, Fault
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
 from cr5.sources.http import client
 from cr5.sources.http.client import NotFoundError, ShortResponse, StoppedError, get
-
-
-@pytest.fixture(autouse=True)
-def isolated_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as server:
-        yield server
 
 
 def request(server: Server, **options: Any) -> ShortResponse:
@@ -40,7 +28,7 @@ def error_message(server: Server, error: type[Cr5Error] = Cr5Error, **options: A
 
 def test_a_response_is_complete_and_leaves_nothing_on_the_disk(server: Server) -> None:
     assert request(server) == ShortResponse(CONTENT, None)
-    server.planned = [Answer(chunked=True), Answer(body=b""), Answer(302, {"Location": "/other"}, body=b"")]
+    server.planned = [Fault(chunked=True), Fault(body=b""), Fault(302, {"Location": "/other"}, body=b"")]
     assert [request(server).body for _ in range(3)] == [CONTENT, b"", CONTENT]
     assert {headers["user-agent"] for _, _, headers in server.requests} == {USER_AGENT}
     assert files() == set()
@@ -49,7 +37,7 @@ def test_a_response_is_complete_and_leaves_nothing_on_the_disk(server: Server) -
 def test_a_request_is_retried_after_transient_errors(server: Server) -> None:
     slept: list[float] = []
     seen: list[Progress] = []
-    server.planned = [Answer(429, {"Retry-After": "3"}), Answer(503), Answer(drop=99), Answer(drop=0, reset=True)]
+    server.planned = [Fault(429, {"Retry-After": "3"}), Fault(503), Fault(drop=99), Fault(drop=0, reset=True)]
     assert request(server, sleep=slept.append, progress=seen.append).body == CONTENT
     assert sum(slept) == 3 + 2 + 4 + 8
     assert [step.note.replace(server.url, "URL") for step in seen[:3]] == [
@@ -60,7 +48,7 @@ def test_a_request_is_retried_after_transient_errors(server: Server) -> None:
 
 
 def test_a_request_fails_after_its_last_attempt(server: Server) -> None:
-    server.planned = [Answer(503)] * 5
+    server.planned = [Fault(503)] * 5
     text = error_message(server)
     assert text.startswith("URL: ")
     assert "5 attempts" in text
@@ -69,13 +57,13 @@ def test_a_request_fails_after_its_last_attempt(server: Server) -> None:
 
 
 def test_a_missing_page_raises_its_own_exception(server: Server) -> None:
-    server.planned = [Answer(404)]
+    server.planned = [Fault(404)]
     assert "404 Not Found" in error_message(server, NotFoundError)
 
 
 def test_a_response_that_is_too_long_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "MAX_SHORT_RESPONSE_BYTES", 100_000)
-    server.planned = [Answer(body=bytes(100_000)), Answer(body=bytes(100_001))]
+    server.planned = [Fault(body=bytes(100_000)), Fault(body=bytes(100_001))]
     assert request(server).body == bytes(100_000)
     assert "longer than 0.1 MB" in error_message(server)
 
@@ -87,13 +75,13 @@ def test_a_response_that_is_too_slow_is_given_up(server: Server, monkeypatch: py
 
 
 def test_a_response_with_a_content_encoding_is_refused(server: Server) -> None:
-    server.planned = [Answer(headers={"Content-Encoding": "br"})]
+    server.planned = [Fault(headers={"Content-Encoding": "br"})]
     assert "encoding br" in error_message(server)
 
 
 def test_should_stop_ends_the_wait_for_a_retry(server: Server) -> None:
     assert error_message(server, StoppedError, should_stop=lambda: True).startswith("URL: stopped")
-    server.planned = [Answer(503, {"Retry-After": "3000"})]
+    server.planned = [Fault(503, {"Retry-After": "3000"})]
     slept: list[float] = []
     error_message(server, StoppedError, sleep=slept.append, should_stop=lambda: len(slept) == 3)
     assert (len(slept), len(server.requests)) == (3, 1)
@@ -118,7 +106,7 @@ def test_no_request_is_sent_without_a_contact_or_to_a_file_address(server: Serve
     ],
 )
 def test_the_next_page_is_read_from_the_link_header(server: Server, link: str, next_url: str | None) -> None:
-    server.planned = [Answer(headers={"Link": link})]
+    server.planned = [Fault(headers={"Link": link})]
     base = server.url.removesuffix("/dump.bz2")
     assert request(server).next_url == (next_url and next_url.replace("BASE", base))
 
@@ -127,11 +115,11 @@ def test_the_next_page_is_read_from_the_link_header(server: Server, link: str, n
 
 
 def test_circular_redirects_and_redirects_to_other_protocols_are_refused(server: Server) -> None:
-    server.planned = [Answer(302, {"Location": "/dump.bz2"})] * 99
+    server.planned = [Fault(302, {"Location": "/dump.bz2"})] * 99
     assert error_message(server).startswith("URL: redirected more than 5 times, last to URL")
     assert len(server.requests) == 6
     for place in ("file:///etc/passwd", "ftp://a/b", "http://[x"):
-        server.planned = [Answer(302, {"Location": place})]
+        server.planned = [Fault(302, {"Location": place})]
         assert error_message(server).startswith(f"URL: redirected to '{place}'")
 
 

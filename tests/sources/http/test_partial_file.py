@@ -10,38 +10,29 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty import CONTENT, Answer, Server, files, get, is_complete, isolate, message, serving, sha1
+from faulty import CONTENT, Server, files, get, is_complete, message
+from local_server import Fault, sha1
 
 from cr5.sources.http import partial_file
+from cr5.storage.json_files import write_json
 
 SCRIPT = """
 import sys
 from pathlib import Path
 from cr5.sources.http import partial_file
+from cr5.storage.json_files import write_json
 from cr5.sources.http.download import fetch
 partial_file.SYNC_BYTES = 1
 fetch(sys.argv[1], Path("dump.bz2"), user_agent="cr5-tests (tests@example.org)")
 """
 
 
-@pytest.fixture(autouse=True)
-def isolated_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as server:
-        yield server
-
-
 def test_bytes_that_the_record_does_not_cover_are_downloaded_again(server: Server) -> None:
-    server.planned = [Answer(drop=6000)]
+    server.planned = [Fault(drop=6000)]
     message(server, max_attempts=1)
     with Path("dump.bz2.part").open("ab") as file:
         file.write(bytes(500))  # as a power failure may leave them
@@ -52,7 +43,7 @@ def test_bytes_that_the_record_does_not_cover_are_downloaded_again(server: Serve
 @pytest.mark.slow
 def test_neither_a_kill_nor_an_interrupt_loses_a_byte(server: Server) -> None:
     for number, kept in ((signal.SIGKILL, 4000), (signal.SIGINT, 7000)):
-        server.planned = [Answer(drop=kept if number == signal.SIGKILL else 3000, hang=True)]
+        server.planned = [Fault(drop=kept if number == signal.SIGKILL else 3000, hang=True)]
         with subprocess.Popen([sys.executable, "-c", SCRIPT, server.url], stderr=subprocess.DEVNULL) as process:
             record, ends = Path("dump.bz2.part.json"), time.monotonic() + 120
             while not (record.exists() and json.loads(record.read_text())["safe"] == kept) and time.monotonic() < ends:
@@ -96,13 +87,13 @@ def test_a_file_that_another_process_finishes_meanwhile_is_not_downloaded_again(
     [
         (errno.ENOSPC, "no space left on the disk; free some"),
         (errno.EFBIG, "too large for this disk or for ulimit -f; use another disk"),
-        (errno.EIO, "cannot be written, input/output error; repair that"),
+        (errno.EIO, "cannot be written, input/output error; check the disk"),
     ],
 )
 def test_a_full_disk_raises_a_clear_error_and_keeps_the_partial_file(
     server: Server, monkeypatch: pytest.MonkeyPatch, number: int, text: str
 ) -> None:
-    capacity, real, save = 5000, Path.open, partial_file.save_record
+    capacity, real = 5000, Path.open
 
     class Small(io.FileIO):
         def write(self, data: Any) -> int:
@@ -113,14 +104,14 @@ def test_a_full_disk_raises_a_clear_error_and_keeps_the_partial_file(
     def small(path: Path, *args: Any, **options: Any) -> Any:
         return Small(path, "ab") if path.suffix == ".part" else real(path, *args, **options)
 
-    def save_if_space(path: Path, values: dict[str, Any]) -> None:
+    def save_if_space(path: Path, values: dict[str, Any], **options: Any) -> None:
         if Path("dump.bz2.part").stat().st_size >= capacity:
             raise OSError(number, os.strerror(number))
-        save(path, values)
+        write_json(path, values, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", small)
-        patch.setattr(partial_file, "save_record", save_if_space)
+        patch.setattr(partial_file, "write_json", save_if_space)
         patch.setattr(partial_file, "RESERVED_BYTES", 1000)
         shown = message(server)
     assert shown == f"dump.bz2.part: {text} and run it again to resume; 4.0 kB of 10.2 kB are kept"

@@ -2,12 +2,12 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from faulty import CONTENT, DEFAULTS, TARGET, USER_AGENT, Answer, Server, files, isolate, serving, sha1
+from faulty import CONTENT, DEFAULTS, TARGET, Server, files
+from local_server import USER_AGENT, Fault, sha1
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
@@ -15,17 +15,6 @@ from cr5.sources.http import queue
 from cr5.sources.http.client import NotFoundError, StoppedError
 from cr5.sources.http.download import FetchedFile
 from cr5.sources.http.queue import QueuedFile, fetch_all
-
-
-@pytest.fixture(autouse=True)
-def isolated_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as server:
-        yield server
 
 
 def several(server: Server, count: int) -> list[QueuedFile]:
@@ -42,7 +31,7 @@ def test_files_are_downloaded_in_order_over_few_connections(
 ) -> None:
     monkeypatch.setattr(queue, "MAX_CONNECTIONS", connections)
     seen: list[Progress] = []
-    server.planned = [Answer(drop=300), Answer(503), Answer(drop=9000)]
+    server.planned = [Fault(drop=300), Fault(503), Fault(drop=9000)]
     fetched = get_all(server, 7, progress=seen.append)
     assert [f.path.name for f in fetched] == [f"{i}.bz2" for i in range(7)]
     assert all(f.path.read_bytes() == CONTENT for f in fetched)
@@ -61,14 +50,14 @@ def test_the_first_error_stops_the_others_and_keeps_their_partial_files(server: 
         waiting.set()
         time.sleep(0.01)
 
-    def reply(path: str) -> Answer:
+    def reply(path: str) -> Fault:
         """File 0 is cut and then waits for long; then file 1 does not exist."""
         if path.endswith("?1"):
             waiting.wait(60)
-            return Answer(404)
-        return Answer(503, {"Retry-After": "3000"}) if waiting.is_set() else Answer(drop=4000)
+            return Fault(404)
+        return Fault(503, {"Retry-After": "3000"}) if waiting.is_set() else Fault(drop=4000)
 
-    server.reply = reply
+    server.answer_of = reply
     with pytest.raises(NotFoundError, match=r"/dump\.bz2\?1: .* 404 Not Found"):
         get_all(server, 4, sleep=nap)
     assert files() == {"0.bz2.part", "0.bz2.part.json"}
@@ -84,7 +73,7 @@ def test_an_interrupt_stops_all_downloads_at_once(server: Server, monkeypatch: p
             raise KeyboardInterrupt
         join(thread, timeout)
 
-    server.reply = lambda path: Answer(503, {"Retry-After": "3000"})
+    server.answer_of = lambda path: Fault(503, {"Retry-After": "3000"})
     monkeypatch.setattr(threading.Thread, "join", interrupted)
     with pytest.raises(KeyboardInterrupt):
         get_all(server, 4, sleep=lambda _: time.sleep(0.01))

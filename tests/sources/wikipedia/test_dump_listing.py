@@ -1,19 +1,18 @@
 """Listings of dumps: the newest complete files are found."""
 
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dump_listings import ARTICLES, DA, EN, NAN, USER_AGENT, find, message, props_of, sha1
-from local_server import Fault
+from dump_listings import ARTICLES, DA, EN, NAN, find, message, props_of
+from local_server import USER_AGENT, Fault, sha1
 from mirror import (
     RESOLVE,
     TREE,
     Mirror,
-    publish_cirrus,
     publish_jobs,
     publish_parquet,
+    publish_search_index,
     publish_sitelinks,
     publish_xml,
 )
@@ -26,18 +25,6 @@ from cr5.sources.wikipedia.dump_reader import DumpFormat
 from cr5.sources.wikipedia.wiki import Wiki
 
 INDEX = "pages-articles-multistream-index.txt.bz2"
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-
-
-@pytest.fixture
-def mirror() -> Iterator[Mirror]:
-    with Mirror() as mirror:
-        yield mirror
 
 
 # XML
@@ -120,14 +107,14 @@ def test_it_is_an_error_if_no_dump_is_complete(mirror: Mirror) -> None:
 @pytest.mark.parametrize("code", ["xq", "../en", "", "en/20261101", "a b", "\n"])
 @pytest.mark.parametrize("dump_format", ["xml", "cirrus"])
 def test_an_unknown_code_is_an_error(mirror: Mirror, dump_format: DumpFormat, code: str) -> None:
-    publish_cirrus(mirror, "dawiki", "20261101", [b"part"])
+    publish_search_index(mirror, "dawiki", "20261101", [b"part"])
     text = message(mirror, dump_format, Wiki(code, "und"))
     assert text.startswith(f"URL has no Wikipedia with the code '{code}'; check `langs`")
 
 
 def test_codes_with_dashes_have_database_names_with_underscores(mirror: Mirror) -> None:
     publish_xml(mirror, "zh_min_nanwiki", "20261101", {ARTICLES: b"articles"}, b"props")
-    publish_cirrus(mirror, "zh_min_nanwiki", "20261101", [b"part"])
+    publish_search_index(mirror, "zh_min_nanwiki", "20261101", [b"part"])
     publish_parquet(mirror, "zh-min-nan", "20231101", [b"part"])
     assert find(mirror, "xml", NAN)[0].files[0].name == f"zh_min_nanwiki-20261101-{ARTICLES}"
     assert find(mirror, "cirrus", NAN)[0].files[0].name == "zh_min_nanwiki_content-20261101-00000.json.bz2"
@@ -146,9 +133,9 @@ def test_a_mirror_may_be_in_a_subfolder(mirror: Mirror) -> None:
 
 
 def test_all_parts_of_the_search_index_are_found(mirror: Mirror) -> None:
-    publish_cirrus(mirror, "dawiki", "20261109", [b"old"])
-    publish_cirrus(mirror, "dawiki", "20261116", [b"one", b"two", b"three"])
-    publish_cirrus(mirror, "enwiki", "20261116", [b"one"])
+    publish_search_index(mirror, "dawiki", "20261109", [b"old"])
+    publish_search_index(mirror, "dawiki", "20261116", [b"one", b"two", b"three"])
+    publish_search_index(mirror, "enwiki", "20261116", [b"one"])
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: b"articles"}, b"props")
     publish_xml(mirror, "dawiki", "20261120", {ARTICLES: b""}, b"", status="waiting")
     names = [f"dawiki_content-20261116-{i:05}.json.bz2" for i in range(3)]
@@ -161,13 +148,13 @@ def test_all_parts_of_the_search_index_are_found(mirror: Mirror) -> None:
 
 
 def test_a_search_index_without_a_part_or_without_success_is_incomplete(mirror: Mirror) -> None:
-    publish_cirrus(mirror, "dawiki", "20261102", [b"one", b"two"])
-    publish_cirrus(mirror, "dawiki", "20261109", [b"one", b"two", b"three"])
+    publish_search_index(mirror, "dawiki", "20261102", [b"one", b"two"])
+    publish_search_index(mirror, "dawiki", "20261109", [b"one", b"two", b"three"])
     del mirror.files[
         "/other/cirrus_search_index/20261109/index_name=dawiki_content/dawiki_content-20261109-00001.json.bz2"
     ]
-    publish_cirrus(mirror, "dawiki", "20261116", [b"one"], complete=False)
-    publish_cirrus(mirror, "enwiki", "20261123", [b"one"])
+    publish_search_index(mirror, "dawiki", "20261116", [b"one"], complete=False)
+    publish_search_index(mirror, "enwiki", "20261123", [b"one"])
     (dump,) = find(mirror, "cirrus", DA)
     assert (dump.date, len(dump.files)) == ("20261102", 2)
     assert dump.notes == ("no complete search index of dawiki at 20261123, 20261116, 20261109; using 20261102",)
@@ -177,12 +164,12 @@ def test_a_search_index_without_a_part_or_without_success_is_incomplete(mirror: 
 
 
 def test_the_classic_layout_is_found_if_there_is_no_newer_one(mirror: Mirror) -> None:
-    publish_cirrus(mirror, "dawiki", "20251222", [b"older"], "classic")
-    publish_cirrus(mirror, "dawiki", "20251229", [b"content"], "classic")
+    publish_search_index(mirror, "dawiki", "20251222", [b"older"], "classic")
+    publish_search_index(mirror, "dawiki", "20251229", [b"content"], "classic")
     name = "dawiki-20251229-cirrussearch-content.json.gz"
     file = DumpFile(f"{mirror.url}/other/cirrussearch/20251229/{name}", name, 7, None)
     assert find(mirror, "cirrus", DA) == [Dump(DA, "cirrus", "20251229", (file,), None, ())]
-    publish_cirrus(mirror, "dawiki", "20260104", [b"new"])
+    publish_search_index(mirror, "dawiki", "20260104", [b"new"])
     assert find(mirror, "cirrus", DA)[0].date == "20260104"
     assert find(mirror, "cirrus", DA, date="20251229")[0].files == (file,)
     assert "20260104, 20251229, 20251222" in message(mirror, "cirrus", DA, date="20251230")

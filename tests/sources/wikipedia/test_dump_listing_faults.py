@@ -10,40 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dump_listings import ARTICLES, DA, USER_AGENT, find, message, props_of, sha1
+from dump_listings import ARTICLES, DA, find, message, props_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from local_server import Fault
+from local_server import USER_AGENT, Fault, sha1
 from mirror import (
     TREE,
     Mirror,
-    publish_cirrus,
     publish_jobs,
     publish_parquet,
+    publish_search_index,
     publish_xml,
 )
 from properties import up_to
 
-from cr5.errors import Cr5Error, quoted
+from cr5.errors import Cr5Error
+from cr5.message_parts import quoted
 from cr5.progress import Progress
 from cr5.sources.http.client import ShortResponse, StoppedError
 from cr5.sources.http.queue import QueuedFile, fetch_all
 from cr5.sources.wikipedia import dump_listing
 from cr5.sources.wikipedia.dump_listing import find_dumps
 from cr5.sources.wikipedia.dump_reader import DumpFormat
-
-
-@pytest.fixture(autouse=True)
-def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-
-
-@pytest.fixture
-def mirror() -> Iterator[Mirror]:
-    with Mirror() as mirror:
-        yield mirror
-
 
 # Servers that fail
 
@@ -160,9 +148,9 @@ def test_exactly_the_complete_dumps_are_found(
     for date, state in states.items():
         publish_xml(shared, "dawiki", date, {ARTICLES: date.encode()}, b"props", state)
     for date, (count, complete) in indexes.items():
-        publish_cirrus(shared, "dawiki", date, [b"x"] * count, complete=complete)
+        publish_search_index(shared, "dawiki", date, [b"x"] * count, complete=complete)
     for date in classic:
-        publish_cirrus(shared, "dawiki", date, [b"y"], "classic")
+        publish_search_index(shared, "dawiki", date, [b"y"], "classic")
 
     done = [date for date in sorted(states, reverse=True) if states[date] == "done" and wanted in (None, date)]
     if done:
@@ -250,7 +238,7 @@ def test_the_files_found_can_be_downloaded_from_a_faulty_server(
 ) -> None:
     content = bz2.compress(bytes(range(256)) * 50)
     publish_xml(mirror, "dawiki", "20261101", {ARTICLES: content}, gzip.compress(b"props"))
-    publish_cirrus(mirror, "dawiki", "20261116", [content, content[::-1]])
+    publish_search_index(mirror, "dawiki", "20261116", [content, content[::-1]])
     publish_parquet(mirror, "da", "20231101", [content, content[::-1]])
     (dump,) = find(mirror, dump_format, DA)
     assert dump.props

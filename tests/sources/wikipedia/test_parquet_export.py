@@ -20,7 +20,7 @@ from cr5.corpus.documents import Document
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.wikipedia import parquet_export
-from cr5.sources.wikipedia.dump_reader import FileRange, PageCounts
+from cr5.sources.wikipedia.dump_reader import FileRange, PageCounts, ReadingContext
 
 PAGES = [
     Page(1, "Århus", "Århus er en by.\n\n== Se også ==", "Q25319"),
@@ -49,8 +49,8 @@ def every(page: int, title: str) -> tuple[str, bool]:
 
 
 def read(path: Path | str, **more: Any) -> list[tuple[int, Document]]:
-    defaults: dict[str, Any] = {"find_item": every, "page_counts": Counter()}
-    return list(parquet_export.articles(FileRange(str(path)), DANISH, **(defaults | more)))
+    defaults: dict[str, Any] = {"find_item": every}
+    return list(parquet_export.articles(ReadingContext(FileRange(str(path)), DANISH, **(defaults | more))))
 
 
 def wanted(pages: list[Page]) -> list[Document]:
@@ -131,7 +131,7 @@ def test_ids_and_texts_may_be_of_related_types(tmp_path: Path, kind: pa.DataType
 def test_an_empty_export_has_no_articles(tmp_path: Path) -> None:
     [path] = write_export(tmp_path, [])
     [file_range] = parquet_export.split(path)
-    assert list(parquet_export.articles(file_range, DANISH, find, page_counts=Counter())) == []
+    assert list(parquet_export.articles(ReadingContext(file_range, DANISH, find))) == []
 
 
 # Ranges, and resuming
@@ -144,7 +144,7 @@ def test_ranges_share_the_row_groups_of_a_file(tmp_path: Path) -> None:
     assert len(ranges) > 3
     assert [file_range.begin for file_range in ranges] == [0, *(file_range.end for file_range in ranges[:-1])]
     assert ranges[-1].end == 14
-    found = [list(parquet_export.articles(file_range, DANISH, every, page_counts=Counter())) for file_range in ranges]
+    found = [list(parquet_export.articles(ReadingContext(file_range, DANISH, every))) for file_range in ranges]
     assert [document for file_range in found for _, document in file_range] == wanted(MANY)
     for file_range in found:
         assert [number for number, _ in file_range] == list(range(1, len(file_range) + 1))
@@ -161,7 +161,7 @@ def test_skip_resumes_exactly_after_a_row(tmp_path: Path, monkeypatch: pytest.Mo
         page_counts: PageCounts, skipped: Skipped, skip: int, count: int | None = None
     ) -> list[tuple[int, Document]]:
         found = parquet_export.articles(
-            file_range, DANISH, every, page_counts=page_counts, skip=skip, handle_error=skipped.add
+            ReadingContext(file_range, DANISH, every, page_counts=page_counts, skip=skip, handle_error=skipped.add)
         )
         return list(islice(found, count))
 
@@ -182,10 +182,10 @@ def test_skip_resumes_exactly_after_a_row(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        (["text", "url"], "no column id and title, only text, url; an export of Wikipedia has id, title and text"),
-        (["id", "title"], "no column text, only id, title; an export of Wikipedia has id, title and text"),
-        ([], "no column id and title and text, only nothing; an export of Wikipedia has id, title and text"),
-        (["id", "title", "text", "text"], "column text occurs 2 times; rename all but one"),
+        (["text", "url"], "no column 'id' or 'title', only text, url; an export of Wikipedia has id, title and text"),
+        (["id", "title"], "no column 'text', only id, title; an export of Wikipedia has id, title and text"),
+        ([], "no column 'id' or 'title' or 'text', nor any other; an export of Wikipedia has id, title and text"),
+        (["id", "title", "text", "text"], "column 'text' occurs 2 times; rename all but one"),
     ],
 )
 def test_missing_and_repeated_columns_are_errors(tmp_path: Path, columns: list[str], words: str) -> None:
@@ -198,10 +198,10 @@ def test_missing_and_repeated_columns_are_errors(tmp_path: Path, columns: list[s
 
 def test_a_column_of_another_type_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", id=[1], title=["a"], text=[["a"]])
-    assert error_message(path).startswith(f"{path}: column text is list<")
+    assert error_message(path).startswith(f"{path}: column 'text' is list<")
     assert error_message(path).endswith(">, not string; write it as strings")
     path = write(tmp_path / "x.parquet", id=[1.5], title=["a"], text=["a"])
-    assert error_message(path) == f"{path}: column id is double, not string; write it as strings"
+    assert error_message(path) == f"{path}: column 'id' is double, not string; write it as strings"
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_an_invalid_row_is_an_error_or_counted(tmp_path: Path, row: list[Any], r
     assert skipped.examples == {reason: f"{path}: row 2: {words}; download it again"}
     assert skipped.total == 1
     with pytest.raises(CorpusError) as caught:
-        list(parquet_export.articles(FileRange(str(path), 1, 2), DANISH, every, page_counts=Counter()))
+        list(parquet_export.articles(ReadingContext(FileRange(str(path), 1, 2), DANISH, every)))
     assert str(caught.value) == f"{path}: row 2: {words}; download it again"
 
 
@@ -262,10 +262,7 @@ def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
         [path] = write_export(tmp_path, [page] * count, group=count)
         tracemalloc.start()
         try:
-            assert (
-                sum(1 for _ in parquet_export.articles(FileRange(str(path)), DANISH, every, page_counts=Counter()))
-                == count
-            )
+            assert sum(1 for _ in parquet_export.articles(ReadingContext(FileRange(str(path)), DANISH, every))) == count
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -21,7 +21,7 @@ from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources import files
 from cr5.sources.wikipedia import search_index_dump
-from cr5.sources.wikipedia.dump_reader import FileRange, FindItem, PageCounts
+from cr5.sources.wikipedia.dump_reader import FileRange, FindItem, PageCounts, ReadingContext
 
 PAGES = [
     Page(1, "Århus", "Århus er en by.", "Q25319", ["Infoboks by", "Kilder"]),
@@ -54,7 +54,7 @@ quick = settings(max_examples=up_to(80), deadline=None, suppress_health_check=[H
 
 def read(path: Path, find_item: FindItem | None = None, **more: Any) -> list[tuple[int, Document]]:
     [file_range] = search_index_dump.split(path)
-    return list(search_index_dump.articles(file_range, DANISH, find_item, **({"page_counts": Counter()} | more)))
+    return list(search_index_dump.articles(ReadingContext(file_range, DANISH, find_item, **more)))
 
 
 def read_with_errors(path: Path, **more: Any) -> tuple[list[int], Skipped]:
@@ -148,7 +148,7 @@ def test_the_item_of_the_record_takes_precedence_over_the_item_table(plain: Path
     # With an item table, templates do not make a page a disambiguation page.
     assert found == [("Århus", "Q25319"), ("Anna", "Q11879536"), ("Ny side", "Q8")]
     assert page_counts["disambiguations"] == 1
-    assert looked_up == [(page.id, page.title) for page in PAGES]
+    assert looked_up == [(page.id, page.title) for page in PAGES if page.namespace == 0]
 
 
 @pytest.mark.parametrize("item", [None, "", "q42", "Q0", "P31", "Q42x", 42, ["Q42"]])
@@ -206,7 +206,7 @@ def test_skip_resumes_exactly_after_a_record(plain: Path) -> None:
         first = list(
             islice(
                 search_index_dump.articles(
-                    FileRange(str(plain)), DANISH, page_counts=page_counts, handle_error=skipped.add
+                    ReadingContext(FileRange(str(plain)), DANISH, page_counts=page_counts, handle_error=skipped.add)
                 ),
                 stop,
             )
@@ -257,8 +257,18 @@ def broken_lines() -> list[tuple[str | bytes, str | bytes, str, str]]:
             "lone surrogate",
             "4: the text contains a lone surrogate, \\ud800; remove it",
         ),
-        (first, b"\xff" + line.encode(), "invalid UTF-8", "4: byte 1 is not UTF-8; convert it with iconv"),
-        (b"\xff" + first.encode(), line, "invalid UTF-8", "3: byte 1 is not UTF-8; convert it with iconv"),
+        (
+            first,
+            b"\xff" + line.encode(),
+            "invalid UTF-8",
+            "4: byte 0xff at position 1 is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8",
+        ),
+        (
+            b"\xff" + first.encode(),
+            line,
+            "invalid UTF-8",
+            "3: byte 0xff at position 1 is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8",
+        ),
         ('{"index":{"_id":"2"}', line, "broken JSON", "3: broken JSON, expecting ',' delimiter at column 21" + again),
         ('{"index":{}}', line, "no page id", "3: null is not a page id" + again),
         ('{"index":{"_id":"x"}}', line, "no page id", "3: 'x' is not a page id" + again),
@@ -400,9 +410,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         path.write_bytes(bulk([Page(1, "Side", "lang tekst " * 5000, "Q1")]) * count)
         tracemalloc.start()
         try:
-            assert (
-                sum(1 for _ in search_index_dump.articles(FileRange(str(path)), DANISH, page_counts=Counter())) == count
-            )
+            assert sum(1 for _ in search_index_dump.articles(ReadingContext(FileRange(str(path)), DANISH))) == count
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -75,7 +75,7 @@ def test_a_task_resumes_after_its_last_shard(
 
     monkeypatch.setattr(shards, "SHARD_TEXT_BYTES", 4000)
     monkeypatch.setattr(shards, "write_table", fail)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(Cr5Error, match="no space left on the disk"):
         make(xml_mirror, output, langs=("da",))
     before = shard_times(output)
     assert len(before) == 4

@@ -1,13 +1,12 @@
-"""Files of the work folder: complete or absent, with errors that say how to resume."""
+"""Files of the work folder: errors say how to resume."""
 
-import errno
-import os
 from pathlib import Path
 
 import pytest
 
 from cr5.errors import Cr5Error
-from cr5.sources.wikipedia.work_files import load_json, write_json, writing
+from cr5.sources.wikipedia.work_files import load_json
+from cr5.storage.json_files import write_json
 
 
 def test_json_is_loaded_as_written(tmp_path: Path) -> None:
@@ -24,17 +23,3 @@ def test_damaged_json_is_named_with_what_to_delete(content: bytes, tmp_path: Pat
         load_json(path)
     with pytest.raises(Cr5Error, match=f"{path}: damaged; delete {tmp_path} and"):
         load_json(path, tmp_path)
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_leaves_the_old_file_and_raises_a_clear_error(number: int, tmp_path: Path) -> None:
-    def write() -> None:
-        with writing(path) as file:
-            file.write(b"ne")
-            raise OSError(number, os.strerror(number))
-
-    path = tmp_path / "x"
-    path.write_text("old")
-    with pytest.raises(Cr5Error, match=f"{path}: no space left on the disk"):
-        write()
-    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("x", "old")]

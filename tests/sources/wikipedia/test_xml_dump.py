@@ -15,7 +15,16 @@ from xml_pages import DANISH, MINIATURE, Page, as_read, chunks_of, damaged, find
 
 from cr5.corpus.documents import Document
 from cr5.corpus.skipped import Skipped
-from cr5.sources.wikipedia.dump_reader import DISAMBIGUATION, EMPTY, NAMESPACE, NO_ITEM, PAGES, REDIRECT, FileRange
+from cr5.sources.wikipedia.dump_reader import (
+    DISAMBIGUATION,
+    EMPTY,
+    NAMESPACE,
+    NO_ITEM,
+    PAGES,
+    REDIRECT,
+    FileRange,
+    ReadingContext,
+)
 from cr5.sources.wikipedia.wikitext import HIDDEN_PREFIXES
 from cr5.sources.wikipedia.xml_dump import articles, read_hidden_prefixes, split
 
@@ -38,7 +47,7 @@ wikis = st.lists(
 
 def extract(file_range: FileRange, skip: int = 0) -> tuple[list[tuple[int, Document]], Counter[str]]:
     page_counts: Counter[str] = Counter()
-    return list(articles(file_range, DANISH, find, page_counts=page_counts, skip=skip)), page_counts
+    return list(articles(ReadingContext(file_range, DANISH, find, page_counts=page_counts, skip=skip))), page_counts
 
 
 # Articles
@@ -79,12 +88,7 @@ def test_an_error_is_reported_once_by_runs_that_stop_and_resume(tmp_path: Path) 
     def reported(skip: int, until: int) -> Counter[str]:
         skipped, page_counts = Skipped(), Counter[str]()
         every = articles(
-            FileRange(str(path)),
-            DANISH,
-            lambda *_: ("Q1", False),
-            page_counts=page_counts,
-            skip=skip,
-            handle_error=skipped.add,
+            ReadingContext(FileRange(str(path)), DANISH, lambda *_: ("Q1", False), page_counts, skip, skipped.add)
         )
         for number, _ in every:
             if number == until:
@@ -111,7 +115,7 @@ def test_an_item_can_be_looked_up_by_title(tmp_path: Path) -> None:
     path = tmp_path / "x.xml"
     path.write_bytes(dumps.pages_xml([dumps.Page(1, "Hund & kat", "Ord."), dumps.Page(2, "Ko", "Ord.")]))
     sitelinks = {"Hund & kat": ("Q1", False)}
-    found = articles(FileRange(str(path)), DANISH, lambda _, title: sitelinks.get(title), page_counts=Counter())
+    found = articles(ReadingContext(FileRange(str(path)), DANISH, lambda _, title: sitelinks.get(title)))
     assert [document.concept for _, document in found] == ["Q1"]
 
 

@@ -20,7 +20,7 @@ from xml_pages import DANISH, MINIATURE, as_read, chunks_of, damaged, find, read
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.wikipedia import xml_dump
-from cr5.sources.wikipedia.dump_reader import PAGES, FileRange
+from cr5.sources.wikipedia.dump_reader import PAGES, FileRange, ReadingContext
 from cr5.sources.wikipedia.wikitext import HIDDEN_PREFIXES
 from cr5.sources.wikipedia.xml_dump import articles, read_hidden_prefixes, split
 
@@ -182,7 +182,7 @@ def test_a_page_that_is_not_utf8_is_reported_and_skipped(tmp_path: Path) -> None
         }
         page_counts: Counter[str] = Counter()
         every = articles(
-            FileRange(str(path)), DANISH, lambda *_: ("Q1", False), page_counts=page_counts, handle_error=skipped.add
+            ReadingContext(FileRange(str(path)), DANISH, lambda *_: ("Q1", False), page_counts, 0, skipped.add)
         )
         assert [number for number, _ in every] == [1, 3]
         assert page_counts == {PAGES: 3}
@@ -250,7 +250,9 @@ def test_arbitrary_bytes_give_the_same_result_for_any_chunk_size(
         skipped, page_counts = Skipped(), Counter[str]()
         with chunks_of(size):
             found = read(path, content, skipped.add)
-            every = articles(FileRange(str(path)), DANISH, find, page_counts=page_counts, handle_error=Skipped().add)
+            every = articles(
+                ReadingContext(FileRange(str(path)), DANISH, find, page_counts=page_counts, handle_error=Skipped().add)
+            )
             outcomes.append((found, skipped, list(every), page_counts))
     assert outcomes[0] == outcomes[1]
 

@@ -4,10 +4,10 @@ from rich.text import Text
 
 from cr5.alignment import Passage, Suspect
 from cr5.cli.render.console import out
-from cr5.cli.render.search import printable
-from cr5.errors import plural
+from cr5.cli.render.search import printable, without_control_characters
+from cr5.message_parts import plural
 
-SHOWN_PAIRS, SHOWN_OTHERS = 6, 3
+SHOWN_PAIRS, SHOWN_OTHERS = 6, 3  # pairs of words, and other sources, of a match
 
 
 def match_report(suspect: Suspect) -> None:
@@ -37,7 +37,7 @@ def match_report(suspect: Suspect) -> None:
 
 
 def _marked(passage: Passage) -> Text:
-    text = Text("".join(letter if letter.isprintable() else " " for letter in passage.text))
+    text = Text(without_control_characters(passage.text))
     for begin, end in passage.words:
         text.stylize("bold", begin, end)
     return text

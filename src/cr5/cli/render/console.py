@@ -42,6 +42,29 @@ def plain_table(title: str, *columns: str, left: Sequence[str] = ()) -> Table:
     return table
 
 
+def figure_table(columns: Sequence[str]) -> Table:
+    """A table whose first column is text and whose others are numbers; no line of it is broken."""
+    table = plain_table("", *columns, left=columns[:1])
+    table.show_edge, table.padding = False, (0, 1, 0, 0)
+    for column in table.columns:
+        column.no_wrap = True
+    return table
+
+
+def width(table: Table) -> int:
+    """The columns of a terminal that a table needs to show every line unbroken."""
+    return out.measure(table, options=out.options.update(max_width=1000)).maximum
+
+
+def print_table(title: str, table: Table) -> None:
+    """A table below its title, neither wrapped to the width of the other; a table that is too wide is not cut."""
+    if title:
+        out.print(Text(title, "bold"))
+    needed = width(table)
+    table.width = needed if needed > out.width else None
+    out.print(table, crop=False)
+
+
 @contextmanager
 def progress_bars(quiet: bool = False) -> Iterator[ProgressCallback]:
     """Draw a bar for the current stage on standard error, if that is a terminal."""

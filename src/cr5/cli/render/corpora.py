@@ -1,17 +1,20 @@
 """Corpora on the terminal: what a source became, and a corpus in figures."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from cr5.cli.render.console import err, out, plain_table, warn
+from cr5.cli.render.console import err, out, plain_table, print_table, warn
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
+from cr5.corpus.language_names import spellings_of_one_language
 from cr5.corpus.skipped import Skipped
-from cr5.errors import plural
 from cr5.features.tfidf import Weighting
+from cr5.message_parts import plural
 from cr5.sources.accounting import EXTENSION, Accounting, is_extension
 from cr5.sources.clean import SourceSummary
 from cr5.sources.wikipedia.build import WikipediaCorpus
 from cr5.sources.wikipedia.dump_reader import PAGES
 from cr5.training.inspection import Inspection
+
+MIN_CONFIDENCE = 0.3  # of guessed languages, on average; of single sentences with this confidence, 40 % are wrong
 
 
 def inspection_tables(inspection: Inspection, weighting: Weighting) -> None:
@@ -24,10 +27,10 @@ def inspection_tables(inspection: Inspection, weighting: Weighting) -> None:
         table.add_row(lang, *(f"{figure:,}" for figure in figures))
     out.print(table)
     names = list(inspection.languages)
-    shared = plain_table("Shared concepts", "", *names, left=("",))
+    shared = plain_table("", "", *names, left=("",))
     for a in names:
         shared.add_row(a, *("" if a == b else f"{inspection.shared[a][b]:,}" for b in names))
-    out.print(shared)
+    print_table("Shared concepts", shared)
     out.print(
         f"{plural(inspection.concepts, 'concept')}, {inspection.concepts_shared:,} of them in two languages or more"
     )
@@ -48,6 +51,7 @@ def source_summary(
     min_unique: int,
     longer: str,
     skipped_advice: Mapping[str, str],
+    warnings: Iterable[str],
 ) -> None:
     """Print what became of a source; on standard error where the corpus itself goes to standard output.
 
@@ -86,7 +90,7 @@ def source_summary(
             "the preset wsdm19 does not train on these" + (f"; to get longer ones, {longer}" if longer else ""),
             style="dim",
         )
-    for warning in _warnings(summary):
+    for warning in warnings:
         warn(warning)
     if summary.shared and output != "-":
         to.print(f"\nNext: cr5 corpus inspect {output}; cr5 train {output} -o model", style="bold", soft_wrap=True)
@@ -123,19 +127,31 @@ def _then(advice: Mapping[str, str], reason: str) -> str:
     return f"; {advice[reason]}" if reason in advice else ""
 
 
-def _warnings(summary: SourceSummary) -> Iterator[str]:
+def source_warnings(summary: SourceSummary, wanted: Collection[str]) -> Iterator[str]:
+    """What seems to be wrong with a corpus that was made; ``wanted`` are the languages that it should have."""
     figures = summary.by_language()
+    written = [lang for lang, facts in figures.items() if facts.documents]
     if empty := [lang for lang, facts in figures.items() if not facts.documents]:
         yield f"no documents are left in {', '.join(empty)}; see above what was skipped"
-    if len(figures) > 1 and summary.hardly_shared:
+    if len(written) > 1 and summary.hardly_shared:
         names = "; ".join(f"{lang}: {', '.join(found)}" for lang, found in list(summary.example_concepts.items())[:4])
         yield (
-            f"{summary.shared or 'no'} of {summary.concepts:,} concepts "
+            f"{summary.shared or 'none'} of the {summary.concepts:,} concepts "
             f"{'is' if summary.shared < 2 else 'are'} in two languages, probably because their names do not match "
             f"({names}); check the options that say where a path or row has its concept and its language"
         )
-    elif not summary.shared:
+    elif not summary.shared and not empty:
         yield "no concept is in two languages, so nothing can be learned from this alone; check --langs and the names"
+    sure = {lang: facts.confidence for lang, facts in figures.items() if facts.confidence is not None}
+    if unsure := [f"{lang} {share:.0%}" for lang, share in sure.items() if share < MIN_CONFIDENCE]:
+        yield (
+            f"languages were guessed with little confidence, on average: {', '.join(unsure)}; "
+            "name the language of these documents in the source, or keep others with --langs"
+        )
+    for codes in spellings_of_one_language(written):
+        yield f"{' and '.join(codes)} will be learned as different languages; give them one code unless you mean that"
+    if missing := summary.missing(wanted):
+        yield f"there are no documents in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}"
 
 
 def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterator[str]:

@@ -3,9 +3,9 @@
 from cr5.cli.render.console import out, plain_table
 from cr5.cli.render.models import path_table
 from cr5.demo import BASELINE_NAME, DENSE_NAME, HELD_OUT, MODEL_NAME, Demo
-from cr5.evaluate.known_items.runs import SearchRun
 from cr5.evaluate.runs import Run
 from cr5.evaluate.statistics import CUTOFFS
+from cr5.evaluate.tasks.search.run import SearchRun
 
 
 def demo_table(run: Run) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cr5.cli.render.console import err, out, plain_table
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
-from cr5.errors import format_bytes, plural
+from cr5.message_parts import format_bytes, plural
 from cr5.model import Cr5
 from cr5.retrieval.explanations import Explanation
 from cr5.storage.model_files import LanguageSize
@@ -15,6 +15,7 @@ from cr5.training.selection import few_concepts
 
 # A word is shown beside a view if the view's cosine falls by at least so much without it, and by this share of itself.
 MIN_FALL, MIN_FALL_SHARE = 0.001, 0.01
+TOTALS = ("words", "ngrams", "bytes")  # of the sizes of all languages
 
 
 def path_table(report: dict[str, Any]) -> None:
@@ -67,6 +68,7 @@ def path_explanation(report: dict[str, Any]) -> str:
             f", each also repeated with {removed} of the words removed, so that P@1 and MRR are lower than for whole "
             "documents"
         )
+    searched += "; P@1 and MRR: means over all directions, also those of languages with few documents"
     return f"{searched}; error: standard error of the difference from the best ridge; steps: solver steps"
 
 
@@ -77,23 +79,7 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
         _published_report(model, str(path), seconds)
         return
     usage = report.get("corpus") or _older_usage(report)
-    sizes = model.sizes()
-    columns = ("lang", "read", *usage_columns(usage), "used", "nonzeros", "words", "n-grams", "size")
-    title = "Interrupted model, not saved" if path is None else f"Model {path}"
-    table = plain_table(title, *columns, left=("lang",))
-    absent = [lang for lang, documents in usage["languages"].items() if documents["used"] and lang not in sizes]
-    for lang, documents in usage["languages"].items():
-        if lang in absent:
-            continue
-        facts, size = report["languages"].get(lang, {"nonzeros": 0}), sizes.get(lang, LanguageSize(0, 0, 0))
-        figures = (documents["read"], *usage_figures(usage, lang), facts["nonzeros"], size.words, size.ngrams)
-        table.add_row(lang, *(f"{figure:,}" for figure in figures), format_bytes(size.bytes))
-    out.print(table)
-    if absent:
-        out.print(f"trained together with {', '.join(absent)}, which this model does not have")
-    if any(size.bits < 32 for size in sizes.values()):
-        bits = ", ".join(f"{lang} {size.bits}" for lang, size in sizes.items())
-        out.print(f"quantised, bits of each number: {bits}")
+    _print_languages(model, usage, "Interrupted model, not saved" if path is None else f"Model {path}")
     if report["ridge_path"]:
         path_table(report)
     if report.get("ridge_note"):
@@ -121,6 +107,25 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
     )
     if path is not None:
         _written(model, str(path), seconds)
+
+
+def _print_languages(model: Cr5, usage: dict[str, Any], title: str) -> None:
+    """Print what each language was trained on and how large it is, and which languages the model does not have."""
+    report, sizes = model.report, model.sizes()
+    columns = ("lang", "read", *usage_columns(usage), "used", "nonzeros", "words", "n-grams", "size")
+    table = plain_table(title, *columns, left=("lang",))
+    absent = [lang for lang, documents in usage["languages"].items() if documents["used"] and lang not in sizes]
+    for lang, documents in usage["languages"].items():
+        if lang not in absent:
+            facts, size = report["languages"].get(lang, {"nonzeros": 0}), sizes.get(lang, LanguageSize(0, 0, 0))
+            figures = (documents["read"], *usage_figures(usage, lang), facts["nonzeros"], size.words, size.ngrams)
+            table.add_row(lang, *(f"{figure:,}" for figure in figures), format_bytes(size.bytes))
+    out.print(table)
+    if absent:
+        out.print(f"trained together with {', '.join(absent)}, which this model does not have")
+    if any(size.bits < 32 for size in sizes.values()):
+        bits = ", ".join(f"{lang} {size.bits}" for lang, size in sizes.items())
+        out.print(f"quantised, bits of each number: {bits}")
 
 
 def _published_report(model: Cr5, path: str, seconds: float | None) -> None:
@@ -156,14 +161,13 @@ def model_sizes(model: Cr5, path: Path) -> None:
     for lang, size in sizes.items():
         table.add_row(lang, f"{size.words:,}", f"{size.ngrams:,}", str(size.bits), format_bytes(size.bytes))
     table.add_section()
-    totals = (sum(counts) for counts in zip(*((s.words, s.ngrams, s.bytes) for s in sizes.values()), strict=True))
-    words, ngrams, count = totals
-    table.add_row("all", f"{words:,}", f"{ngrams:,}", "", format_bytes(count))
+    words, ngrams, size_in_bytes = (sum(getattr(size, name) for size in sizes.values()) for name in TOTALS)
+    table.add_row("all", f"{words:,}", f"{ngrams:,}", "", format_bytes(size_in_bytes))
     out.print(table)
 
 
 def view_weights_line(model: Cr5) -> str:
-    """What each view counts, and where the weight of strings comes from."""
+    """The weight of each view, and where that of the strings comes from."""
     report = model.report
     weights = ", ".join(f"{name} {weight:g}" for name, weight in model.view_weights.items())
     if "view_weights" not in report:
@@ -173,7 +177,7 @@ def view_weights_line(model: Cr5) -> str:
     elif model.settings.strings_weight == "auto":
         origin = f"expected for {plural(report['concepts'], 'concept')}"
     else:
-        origin = "as given"
+        origin = "set by strings_weight"
     return f"weights of the views: {weights} ({origin})"
 
 
@@ -229,15 +233,16 @@ def translations(word: str, source: str, target: str, words: list[tuple[str, flo
     if not words:
         out.print(f"{word} ({source}): not a word that the model knows; try another form of it", soft_wrap=True)
         return
-    table = plain_table(f"{word} ({source}) in {target}", "word", "probability", left=("word",))
-    for name, probability in words:
-        table.add_row(name, f"{probability:.3f}")
-    out.print(table)
+    _word_table(f"{word} ({source}) in {target}", "probability", words)
 
 
 def similar_words(word: str, lang: str, target: str, words: list[tuple[str, float]]) -> None:
     """Print the nearest words of another language to a word."""
-    table = plain_table(f"{word} ({lang}) in {target}", "word", "cosine", left=("word",))
-    for name, cosine in words:
-        table.add_row(name, f"{cosine:.3f}")
+    _word_table(f"{word} ({lang}) in {target}", "cosine", words)
+
+
+def _word_table(title: str, figure: str, words: list[tuple[str, float]]) -> None:
+    table = plain_table(title, "word", figure, left=("word",))
+    for word, value in words:
+        table.add_row(word, f"{value:.3f}")
     out.print(table)

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from cr5.cli.render import console
 from cr5.cli.render.console import out, plain_table
-from cr5.errors import plural
 from cr5.index import (
     DOCUMENT_COLUMNS,
     DocumentPair,
@@ -23,7 +22,9 @@ from cr5.index import (
     SearchResult,
 )
 from cr5.index.filters import field_value
-from cr5.retrieval.passages import LongTextExplanation, passage
+from cr5.message_parts import plural
+from cr5.model.long_texts import LongTextExplanation
+from cr5.retrieval.snippets import snippet
 from cr5.retrieval.top_k import Measure
 
 MIN_RECALL = 0.97  # a lower recall of the approximate index is worth a warning
@@ -46,17 +47,21 @@ def index_report(folder: Path, about: dict[str, Any], store_label: str, seconds:
     passages = f", {plural(about['passages'], 'passage')}" if about["passages"] else ""
     took = "" if seconds is None else f"; {seconds:.1f} s"
     out.print(f"{plural(about['rows'], 'document')}{passages}, rank {about['rank']}, {size}{took}")
+    warn_if_outdated(folder, about)
+
+
+def warn_if_outdated(folder: Path, about: dict[str, Any]) -> None:
+    """Say what an index of an earlier version lacks, and which command adds it."""
     if about["outdated"]:
         console.warn(about["outdated"].replace("`refresh`", f"cr5 index -o {folder} --refresh"))
 
 
 def ingest_report(action: str, counts: IngestCounts) -> None:
-    """Print what became of documents, with a warning for those that were left out."""
-    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} replaced, {counts.unchanged:,} unchanged")
+    """Print what became of documents, with a warning for those without a known word."""
+    left_out = f", {counts.unknown.total():,} in other languages left out" if counts.unknown else ""
+    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} renewed, {counts.unchanged:,} unchanged{left_out}")
     if counts.blank.total():
         console.warn(f"documents without a word that the model knows, which cannot be found: {_by_lang(counts.blank)}")
-    if counts.unknown.total():
-        console.warn(f"documents left out, in languages that the index does not have: {_by_lang(counts.unknown)}")
 
 
 def deletion_report(deleted: int, requested: int) -> None:
@@ -113,11 +118,7 @@ def search_json(
     hits = []
     for hit, reason in zip(result.hits, reasons, strict=True):
         hits.append(
-            document_fields(hit)
-            | {"snippet": _snippet(hit, reason)}
-            | {name: getattr(hit, name) for name in ("score", "cosine", "parts", "passage", "words")}
-            | {"versions": [version._asdict() for version in hit.versions]}
-            | ({"pairs": reason.pairs} if explain and reason else {})
+            hit.to_json() | {"snippet": _snippet(hit, reason)} | ({"pairs": reason.pairs} if explain and reason else {})
         )
     return {
         "query": query.text,
@@ -235,12 +236,17 @@ def _title(document: IndexedDocument) -> Text:
 def _snippet(hit: SearchHit, reason: LongTextExplanation | None, size: int = SNIPPET_CHARACTERS) -> str:
     """The passage of a hit with the words that matched or, if there are none, those that explain it."""
     if hit.words or reason is None:
-        part = passage(hit.text, [(word, 1.0) for word in hit.words], size, SNIPPET_LEAD, *hit.passage)
+        part = snippet(hit.text, [(word, 1.0) for word in hit.words], size, SNIPPET_LEAD, *hit.passage)
     else:
-        part = passage(hit.text, reason.words_b, size, SNIPPET_LEAD, reason.begin, reason.end)
+        part = snippet(hit.text, reason.words_b, size, SNIPPET_LEAD, reason.begin, reason.end)
     return printable(part)
 
 
 def printable(text: str) -> str:
     """A text in one line without control characters, which could move the cursor or worse."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return " ".join(without_control_characters(text).split())
+
+
+def without_control_characters(text: str) -> str:
+    """A text of the same length with a space for each control character."""
+    return "".join(character if character.isprintable() else " " for character in text)

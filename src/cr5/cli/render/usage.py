@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from cr5.cli.messages import in_terms_of_set
+from cr5.cli.messages import settings_as_options
 from cr5.cli.render.console import out
-from cr5.errors import plural
 from cr5.features.tfidf import Weighting
+from cr5.message_parts import plural
 from cr5.training import selection
 
 _COLUMNS = {
@@ -25,16 +25,19 @@ def usage_columns(usage: dict[str, Any]) -> list[str]:
 
 def usage_figures(usage: dict[str, Any], lang: str) -> list[int]:
     """A language's figures in these columns, and how many of its documents are used."""
-    of_lang = usage["languages"][lang]
-    return [*(of_lang["left_out"].get(reason, 0) for reason in usage["documents"]["left_out"]), of_lang["used"]]
+    language = usage["languages"][lang]
+    return [*(language["left_out"].get(reason, 0) for reason in usage["documents"]["left_out"]), language["used"]]
 
 
 def usage_lines(usage: dict[str, Any], weighting: Weighting) -> None:
     """Print how many documents and concepts were read, used and left out, and what the columns mean."""
     out.print("; ".join(_counts(usage[noun], noun) for noun in ("documents", "concepts")))
     for reason in usage["documents"]["left_out"]:
-        explanation = in_terms_of_set(selection.explain_reason(reason, weighting))
+        explanation = settings_as_options(selection.explain_reason(reason, weighting))
         out.print(f"{_COLUMNS[reason]}: {explanation}", style="dim")
+    if skipped := usage.get("skipped"):
+        listed = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
+        out.print(f"skipped beside these, because they cannot be used: {listed}")
 
 
 def _counts(part: dict[str, Any], noun: str) -> str:

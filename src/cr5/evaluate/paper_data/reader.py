@@ -11,7 +11,7 @@ import pyarrow as pa
 from scipy.sparse import coo_array, csr_array
 
 from cr5._typing import Ints, Mask, Sparse
-from cr5.corpus.documents import location
+from cr5.corpus.documents import error_reporter
 from cr5.corpus.skipped import OnError, Skipped, check_on_error
 from cr5.corpus.tables import ErrorReporter
 from cr5.errors import CorpusError
@@ -24,7 +24,7 @@ from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.storage.scratch import ScratchArrays
 
 FREQUENT_WORDS = 200_000
-"""The authors measure document length in these words, the most frequent ones."""
+"""How many of the most frequent words the authors count to measure the length of a document."""
 
 FILE_NAMES = {
     "word_indices": "word_index_{}.tsv",
@@ -62,7 +62,7 @@ class CountedTexts(TokenisedTexts):
         lengths = np.concatenate([[0], np.cumsum(matrix.data, dtype=np.int64)])
         return Tokens(self.counts.words, np.repeat(matrix.indices, matrix.data), lengths[matrix.indptr])
 
-    def rows(self, chosen: Ints) -> "CountedTexts":
+    def select_rows(self, chosen: Ints) -> "CountedTexts":
         titles = [self.titles[i] for i in chosen]
         return CountedTexts(self.counts.select_rows(chosen), self.concepts[chosen], titles, self.frequent[chosen])
 
@@ -122,24 +122,24 @@ def read(
     check_on_error(on_error)
     root = _data_folder(folder)
     files = {lang: _files(root, lang) for lang in (languages(folder) if langs is None else langs)}
-    sizes = {lang: of_lang.matrix.stat().st_size for lang, of_lang in files.items()}
+    sizes = {lang: paths.matrix.stat().st_size for lang, paths in files.items()}
     size_before, data = 0, {}
-    for lang, of_lang in files.items():
+    for lang, paths in files.items():
 
         def report_progress(done: int, lang: str = lang, size_before: int = size_before) -> None:
             progress(Progress("read", size_before + done, sum(sizes.values()), lang))
 
-        reader = _LanguageReader(of_lang, lowercase, frequent_words, on_error, skipped)
+        reader = _LanguageReader(paths, lowercase, frequent_words, on_error, skipped)
         data[lang] = reader.read(block_bytes, report_progress)
         report_progress(sizes[lang])
         size_before += sizes[lang]
     names = _concept_names(files, data)
-    number = {name: i for i, name in enumerate(sorted({name for of_lang in names.values() for name in of_lang}))}
+    number = {name: i for i, name in enumerate(sorted({name for own in names.values() for name in own}))}
     texts = {}
-    for lang, of_lang_names in names.items():
-        concepts = np.fromiter(map(number.__getitem__, of_lang_names), np.int64, len(of_lang_names))
+    for lang, own_names in names.items():
+        concepts = np.fromiter(map(number.__getitem__, own_names), np.int64, len(own_names))
         documents = data.pop(lang)
-        titles = [title or name for title, name in zip(documents.titles, of_lang_names, strict=True)]
+        titles = [title or name for title, name in zip(documents.titles, own_names, strict=True)]
         texts[lang] = CountedTexts(documents.counts, concepts, titles, documents.frequent)
     return list(number), texts
 
@@ -175,19 +175,19 @@ def _concept_names(files: dict[str, _LanguageFiles], data: dict[str, _LanguageDa
     """The names of each language's concepts: those of the matrices, or Q-numbers where the languages differ in them."""
     item_of: dict[str, str] = {}
     differ = False
-    for of_lang in data.values():
-        if of_lang.items is not None:
-            pairs = zip(of_lang.concepts, of_lang.items, strict=True)
+    for language in data.values():
+        if language.items is not None:
+            pairs = zip(language.concepts, language.items, strict=True)
             differ |= any(item_of.setdefault(concept, item) != item for concept, item in pairs)
     if not differ:
-        return {lang: of_lang.concepts for lang, of_lang in data.items()}
-    for lang, of_lang in data.items():
-        if of_lang.items is None:
+        return {lang: language.concepts for lang, language in data.items()}
+    for lang, language in data.items():
+        if language.items is None:
             raise CorpusError(
                 f"{files[lang].concepts}: it has no column of Q-numbers, and other languages use the same ids for "
                 f"other concepts; add the column, or leave language {lang} out"
             )
-    return {lang: of_lang.items or [] for lang, of_lang in data.items()}
+    return {lang: language.items or [] for lang, language in data.items()}
 
 
 class _Documents(NamedTuple):
@@ -200,23 +200,14 @@ class _Documents(NamedTuple):
 
 class _LanguageReader:
     def __init__(
-        self, files: _LanguageFiles, lowercase: bool, frequent_words: int, on_error: str, skipped: Skipped | None
+        self, files: _LanguageFiles, lowercase: bool, frequent_words: int, on_error: OnError, skipped: Skipped | None
     ) -> None:
         self.files, self.frequent_words, self.on_error, self.skipped = files, frequent_words, on_error, skipped
         self.words = read_word_index(files.words, self._error_handler(files.words), lowercase)
         self.report_error = self._error_handler(files.matrix)
 
     def _error_handler(self, path: Path) -> ErrorReporter:
-        """A function that raises an error about a line of a file, or counts it."""
-
-        def report_error(line: int | None, reason: str, explanation: str) -> None:
-            message = f"{location(str(path), line)}: {explanation}"
-            if self.on_error != "skip":
-                raise CorpusError(message)
-            if self.skipped is not None:
-                self.skipped.add(reason, message)
-
-        return report_error
+        return error_reporter(str(path), self.on_error, *([] if self.skipped is None else [self.skipped]))
 
     def read(self, block_bytes: int, report_progress: Callable[[int], None]) -> _LanguageData:
         files = self.files

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from cr5._typing import Array, Ints
-from cr5.corpus.tables import ErrorReporter, RecordError
+from cr5.corpus.tables import ErrorReporter, RecordError, describe_byte
 from cr5.errors import CorpusError
 from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed
 
@@ -67,15 +67,11 @@ def _decode_lines(data: bytes, report_error: ErrorReporter) -> tuple[pa.LargeStr
                 line.decode()
             except UnicodeDecodeError as error:
                 advice = 'correct it, or replace such bytes with `on_error="skip"`'
-                report_error(number, "invalid UTF-8", f"{_describe_byte(error)}; {advice}")
+                report_error(number, "invalid UTF-8", f"{describe_byte(error)}; {advice}")
         text = pa.array([line.decode(errors="replace") for line in lines], pa.large_string())
     text = pc.utf8_rtrim(text, "\r")
     filled = pc.not_equal(pc.utf8_trim_whitespace(text), "")
     return text.filter(filled), np.flatnonzero(filled.to_numpy(zero_copy_only=False)) + 1
-
-
-def _describe_byte(error: UnicodeDecodeError) -> str:
-    return f"byte 0x{error.object[error.start]:02x} at position {error.start + 1} is not UTF-8"
 
 
 class Block(NamedTuple):
@@ -177,7 +173,7 @@ def _parse_line(line: bytes) -> tuple[str, int, int]:
     try:
         concept = fields[0].decode()
     except UnicodeDecodeError as error:
-        raise RecordError("invalid UTF-8", _describe_byte(error)) from None
+        raise RecordError("invalid UTF-8", describe_byte(error)) from None
     return concept, _parse_number(fields[1], "word id"), _parse_number(fields[2], "count")
 
 

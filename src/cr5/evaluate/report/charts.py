@@ -16,16 +16,18 @@ LARGEST_K = 50  # where the curves of P@k end
 LABELLED_K = (1, 2, 5, 10, 20, 50)
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2")
 MARKERS = 6
-COLOURS = 13  # .s0 and so on in the style sheet, for the registered systems in turn
+COLOURS = 13  # .s0 and so on in the style sheet, for the first registered systems
+NEUTRAL = "neutral"  # the colour of all further registered systems
 OTHER_COLOURS = 3  # .o0 and so on, for all other systems
-VARIANTS = {"training IDF": 1, "trained here": 2}  # of a system that is in a run several times
+REPEATED = {"training IDF": 1, "trained here": 2}  # in the names of a system that is in a run several times
 
 
 @dataclass(frozen=True)
 class SystemStyle:
     """The look of a system: a colour, and a number that determines its dash pattern and its marker.
 
-    It depends on the name and the role of the system alone, so that it is the same in every chart and report.
+    It depends on the name, the role and the place in the registry alone, so that it is the same in every chart and
+    report. Registered systems without a colour of their own differ in dash pattern and marker.
     """
 
     colour: str
@@ -34,14 +36,14 @@ class SystemStyle:
 
     @classmethod
     def of(cls, name: str, role: SystemRole) -> "SystemStyle":
-        """The look of a system, given its name in a run; variants of a system have its colour."""
+        """The look of a system, given its name in a run; a system that is in it several times has one colour."""
         entry = registered(name)
         digest = zlib.crc32(name.encode(errors="replace"))
         if entry is None:
             return cls(f"o{digest % OTHER_COLOURS}", digest // OTHER_COLOURS % (len(DASHES) * MARKERS), role)
         number = list(SYSTEMS).index(entry.key)
-        variant = sum(step for words, step in VARIANTS.items() if words in name)
-        return cls(f"s{number % COLOURS}", number + variant, role)
+        shift = sum(step for words, step in REPEATED.items() if words in name)
+        return cls(f"s{number}" if number < COLOURS else NEUTRAL, number + shift, role)
 
     @property
     def css_class(self) -> str:
@@ -81,7 +83,7 @@ class Label(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """A point of a curve: its outline, and what is said when the pointer rests on it."""
+    """A point of a curve: its outline, and the text of its tooltip."""
 
     path: str
     title: str

@@ -9,14 +9,14 @@ from cr5.evaluate.report.formatting import (
     MEASURE_NAMES,
     MEASURES,
     describe_failures,
+    format_others,
     format_percent,
-    more_like_it,
     system_name,
 )
 from cr5.evaluate.report.headline import Headline, write_headline
 from cr5.evaluate.runs import (
+    PRETRAINED,
     REGIMES,
-    TRAINED_ELSEWHERE,
     FailedSystem,
     FailureKind,
     LanguagePair,
@@ -39,11 +39,10 @@ FAILURE_LABELS: dict[FailureKind, str] = {
 
 
 class PrecisionCell(NamedTuple):
-    """P@k of one direction, or the mean over several directions, and the 95 % interval of P@1."""
+    """P@k of one direction, and the 95 % interval of P@1."""
 
     precision: dict[int, float]
     interval: Interval
-    directions: int = 1
 
 
 @dataclass(frozen=True)
@@ -55,17 +54,13 @@ class DetailRow:
 
     first: str
     second: str
-    cosine: tuple[PrecisionCell | None, PrecisionCell | None]
-    csls: tuple[PrecisionCell | None, PrecisionCell | None]
+    by_measure: dict[Measure, list[PrecisionCell | None]]
     shared: int | None
 
-    def by_measure(self, measure: Measure) -> tuple[PrecisionCell | None, PrecisionCell | None]:
-        return self.cosine if measure == "cosine" else self.csls
-
     @property
-    def cells(self) -> tuple[PrecisionCell | None, ...]:
+    def cells(self) -> list[PrecisionCell | None]:
         """All four cells, in the order of the paper's table."""
-        return (*self.cosine, *self.csls)
+        return self.by_measure["cosine"] + self.by_measure["csls"]
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,7 @@ class DetailTable:
     regime: Regime
     system: str
     rows: list[DetailRow]
-    means: dict[Measure, PrecisionCell]
+    means: dict[Measure, MeanScore]
 
     @property
     def title(self) -> str:
@@ -88,7 +83,7 @@ class SummaryCell(NamedTuple):
     ``ratio`` is P@1 over that of the upper bound in the same directions, None where no upper bound was measured.
     """
 
-    scores: PrecisionCell
+    scores: MeanScore
     best: bool
     partial: bool
     ratio: float | None = None
@@ -129,9 +124,9 @@ class Report:
         return [measure for measure in MEASURES if any(s.measure == measure for s in self.run.scores)]
 
     @property
-    def trained_elsewhere(self) -> bool:
-        """Whether no model was trained by the evaluation, so that there are no regimes to distinguish."""
-        return self.regimes == [TRAINED_ELSEWHERE]
+    def all_pretrained(self) -> bool:
+        """Whether all systems were trained before the evaluation, so that there are no regimes to distinguish."""
+        return self.regimes == [PRETRAINED]
 
     @property
     def has_shared_counts(self) -> bool:
@@ -165,9 +160,9 @@ class Report:
 
     @cached_property
     def summary_regimes(self) -> list[Regime]:
-        """The regimes of the summary: also those in which no system could run, where these are more than one."""
+        """The regimes of the run in their usual order, including those in which no system could run."""
         failed = [regime for _, regime in self.run.not_measured()]
-        return sorted({*self.regimes, *failed}, key=[*REGIMES, TRAINED_ELSEWHERE].index)
+        return sorted({*self.regimes, *failed}, key=[*REGIMES, PRETRAINED].index)
 
     @cached_property
     def failures(self) -> list[str]:
@@ -186,25 +181,22 @@ class Report:
         The best of a column is a system that answers in as many directions as any other and is not an upper bound.
         """
         means = self.run.means()
-        competing = [mean for mean in means if self.run.role(mean.system) != "upper bound"]
-        most_directions: dict[tuple[Regime, Measure], int] = {}
-        for mean in competing:
-            column = (mean.regime, mean.measure)
-            most_directions[column] = max(most_directions.get(column, 0), mean.directions)
-        highest: dict[tuple[Regime, Measure], float] = {}
-        for mean in competing:
-            column = (mean.regime, mean.measure)
-            if mean.directions == most_directions[column]:
-                highest[column] = max(highest.get(column, 0.0), mean.precision[1])
+        # Of every column the most directions, and the highest P@1 of a system that has so many.
+        best_of: dict[tuple[Regime, Measure], tuple[int, float]] = {}
+        for mean in means:
+            if self.run.role(mean.system) != "upper bound":
+                column = (mean.regime, mean.measure)
+                best_of[column] = max(best_of.get(column, (0, 0.0)), (mean.directions, mean.precision[1]))
         names = dict.fromkeys([*self.systems(), *(system for system, _ in self.run.not_measured())])
         order = [*self.run.roles, *names]
         rows = {system: SummaryRow(system, {}, {}) for system in sorted(names, key=order.index)}
         for mean in means:
             column = (mean.regime, mean.measure)
-            partial = mean.directions < most_directions.get(column, 0)
-            best = not partial and self.run.role(mean.system) != "upper bound" and mean.precision[1] == highest[column]
+            most_directions, highest = best_of.get(column, (0, 0.0))
+            partial = mean.directions < most_directions
+            best = not partial and self.run.role(mean.system) != "upper bound" and mean.precision[1] == highest
             ratio = self._ratio_to_upper_bound(mean)
-            rows[mean.system].cells[column] = SummaryCell(_mean_cell(mean), best, partial, ratio)
+            rows[mean.system].cells[column] = SummaryCell(mean, best, partial, ratio)
         for (system, regime), failures in self.run.not_measured().items():
             rows[system].failures[regime] = _summary_failure(failures)
         return list(rows.values())
@@ -231,7 +223,7 @@ class Report:
     def details(self) -> list[DetailTable]:
         """The table of the paper: for each regime and system, a row for each language pair, and the means."""
         scores = {(s.regime, s.system, s.measure, s.source, s.target): s for s in self.run.scores}
-        means = {(mean.regime, mean.system, mean.measure): _mean_cell(mean) for mean in self.run.means()}
+        means = {(mean.regime, mean.system, mean.measure): mean for mean in self.run.means()}
         tables = []
         for regime in self.regimes:
             pairs = self.pairs(regime)
@@ -239,10 +231,10 @@ class Report:
                 rows = []
                 for first, second in pairs:
                     directions = ((first, second), (second, first))
-                    of_pair = {m: [scores.get((regime, system, m, *way)) for way in directions] for m in MEASURES}
+                    of_pair = {m: [scores.get((regime, system, m, *d)) for d in directions] for m in MEASURES}
                     shared = next((s.shared for both in of_pair.values() for s in both if s), None)
-                    cosine, csls = ((_cell(of_pair[m][0]), _cell(of_pair[m][1])) for m in ("cosine", "csls"))
-                    rows.append(DetailRow(first, second, cosine, csls, shared))
+                    cells = {measure: list(map(_cell, both)) for measure, both in of_pair.items()}
+                    rows.append(DetailRow(first, second, cells, shared))
                 of_system = {m: means[regime, system, m] for m in MEASURES if (regime, system, m) in means}
                 tables.append(DetailTable(regime, system, rows, of_system))
         return tables
@@ -280,13 +272,9 @@ def _cell(score: Score | None) -> PrecisionCell | None:
     return PrecisionCell({k: score.precision(k) for k in CUTOFFS}, score.interval) if score else None
 
 
-def _mean_cell(mean: MeanScore) -> PrecisionCell:
-    return PrecisionCell(mean.precision, mean.interval, mean.directions)
-
-
 def _summary_failure(failures: list[FailedSystem]) -> SummaryFailure:
     others = len({failed.reason for failed in failures}) - 1
-    return SummaryFailure(FAILURE_LABELS[failures[0].kind], failures[0].reason + more_like_it(others))
+    return SummaryFailure(FAILURE_LABELS[failures[0].kind], failures[0].reason + format_others(others))
 
 
 def _describe(scores: list[Score]) -> str:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from cr5.evaluate.report.formatting import format_count, format_duration, format_value, label
 from cr5.features.tfidf import NO_LIMIT
-from cr5.settings import PRESETS
+from cr5.settings import PRESETS, without_groups
 
 ACCOUNTING_COLUMNS = {  # of the accounting of documents, by their keys in run.json
     "read": "read",
@@ -13,10 +13,16 @@ ACCOUNTING_COLUMNS = {  # of the accounting of documents, by their keys in run.j
     "trained": "trained on",
     "short": "too few words",
     "long": "too many words",
-    "set_aside": "set aside",
+    "set_aside": "held out elsewhere",
     "single": "no counterpart",
 }
-LABELS = {"variant": "texts", "queries": "kind of queries", "low-resource": "concepts, low-resource"}
+LABELS = {
+    "variant": "texts",
+    "queries": "kind of queries",
+    "low-resource": "concepts, low-resource",
+    "documents": "frequent words of a document",
+    "asked": "frequent words of a query",
+}
 
 
 class FactTable(NamedTuple):
@@ -45,18 +51,18 @@ def describe_facts(facts: Mapping[str, Any]) -> Facts:
     return described
 
 
-def accounting(facts: Mapping[str, Any]) -> str:
+def describe_accounting(facts: Mapping[str, Any]) -> str:
     """One sentence that says what became of all documents; empty for a run that does not know."""
-    languages = facts.get("corpus", {}).get("languages", {}) if isinstance(facts.get("corpus"), dict) else {}
-    if not languages or not all("read" in counts for counts in languages.values()):
+    languages = _accounted_languages(facts.get("corpus"))
+    if not languages:
         return ""
     total = {key: sum(counts.get(key, 0) for counts in languages.values()) for key in ACCOUNTING_COLUMNS}
     length = _document_length(facts)
     reasons = {
-        "short": f"have fewer than {length[0]:,} different words" if length else "have too few different words",
-        "long": f"have more than {length[1]:,} different words" if length else "have too many different words",
-        "set_aside": "are versions of a document held out in another language",
-        "single": "have no counterpart to train with",
+        "short": f"with fewer than {length[0]:,} different words" if length else "with too few different words",
+        "long": f"with more than {length[1]:,} different words" if length else "with too many different words",
+        "set_aside": "as versions of a document held out in another language",
+        "single": "without a counterpart to train with",
     }
     left_out = {key: total[key] for key in reasons if total[key]}
     sentence = (
@@ -73,14 +79,20 @@ def accounting(facts: Mapping[str, Any]) -> str:
     return f"{sentence}."
 
 
+def _accounted_languages(corpus: Any) -> dict[str, dict[str, int]]:
+    """What became of the documents in every language; empty for a run that does not know."""
+    languages = corpus.get("languages", {}) if isinstance(corpus, dict) else {}
+    return languages if all("read" in counts for counts in languages.values()) else {}
+
+
 def _document_length(facts: Mapping[str, Any]) -> tuple[int, int] | None:
     split = facts.get("split")
     return (split["smallest"], split["largest"]) if isinstance(split, dict) and "smallest" in split else None
 
 
 def _describe_corpus(described: Facts, value: Any) -> None:
-    languages = value.get("languages", {}) if isinstance(value, dict) else {}
-    if not languages or not all("read" in counts for counts in languages.values()):
+    languages = _accounted_languages(value)
+    if not languages:
         _add(described, "corpus", value)
         return
     described.single["corpus"] = f"digest {value['digest']}"
@@ -91,7 +103,7 @@ def _describe_corpus(described: Facts, value: Any) -> None:
 
 
 def _describe_training(described: Facts, value: Any) -> None:
-    """The documents that baselines were trained on, beside a model that was trained elsewhere."""
+    """The documents that baselines were trained on, beside a pretrained model."""
     keys = list(next(iter(value.values())))
     rows = {lang: [format_count(counts[key]) for key in keys] for lang, counts in value.items()}
     described.tables.append(FactTable("documents for baselines", [ACCOUNTING_COLUMNS[key] for key in keys], rows))
@@ -114,7 +126,7 @@ def _describe_csls(described: Facts, value: Any) -> None:
 
 def _describe_settings(described: Facts, value: Any) -> None:
     """Every setting beside that of the default preset."""
-    actual, default = _flat(value), _flat(PRESETS["default"].to_json())
+    actual, default = without_groups(value), without_groups(PRESETS["default"].to_json())
     rows = {
         name: [_setting(setting), "" if setting == default.get(name) else _setting(default.get(name))]
         for name, setting in actual.items()
@@ -149,12 +161,6 @@ _DESCRIBED: dict[str, Callable[[Facts, Any], None]] = {
     "skipped": _describe_skipped,
     "seconds": _describe_seconds,
 }
-
-
-def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without their groups."""
-    parts = [value if isinstance(value, dict) else {name: value} for name, value in values.items()]
-    return {name: value for part in parts for name, value in part.items()}
 
 
 def _add(described: Facts, name: str, value: Any) -> None:

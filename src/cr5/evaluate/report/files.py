@@ -1,13 +1,13 @@
 """The files of a report: run.json, scores.csv, report.md and report.html."""
 
-import csv
-import io
 from pathlib import Path
 
+from cr5.evaluate.output import csv_table, write_text
 from cr5.evaluate.report.contents import Report
 from cr5.evaluate.report.html import render_html
 from cr5.evaluate.report.markdown import render_markdown
-from cr5.evaluate.runs import Run, save_run, write_text
+from cr5.evaluate.runs import Run, Score, save_run
+from cr5.evaluate.splits import Split
 from cr5.evaluate.statistics import CUTOFFS
 
 CSV_COLUMNS = (
@@ -16,9 +16,12 @@ CSV_COLUMNS = (
 )  # fmt: skip
 
 
-def write_reports(run: Run, folder: Path) -> None:
-    """Write a run into a folder: run.json, scores.csv, report.md, report.html."""
+def write_reports(run: Run, folder: str | Path, split: Split | None = None) -> None:
+    """Write a run into a folder: run.json, scores.csv, report.md, report.html and, with a split, split.json."""
+    folder = Path(folder)
     save_run(run, folder)
+    if split is not None:
+        split.save(folder / "split.json")
     report = Report(run)
     write_text(folder / "scores.csv", render_csv(run))
     write_text(folder / "report.md", render_markdown(report))
@@ -27,12 +30,10 @@ def write_reports(run: Run, folder: Path) -> None:
 
 def render_csv(run: Run) -> str:
     """One line for each score, with all its figures."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for score in run.scores:
-        names = (run.task, score.regime, score.system, score.measure, score.source, score.target)
-        figures = (*map(score.precision, CUTOFFS), score.reciprocal_rank, *score.interval)
-        counts = (len(score.ranks), score.candidates, score.shared)
-        writer.writerow((*names, *(round(figure, 4) for figure in figures), *counts, score.signature))
-    return text.getvalue()
+    return csv_table(CSV_COLUMNS, (_cells(run, score) for score in run.scores))
+
+
+def _cells(run: Run, score: Score) -> tuple[object, ...]:
+    names = (run.task, score.regime, score.system, score.measure, score.source, score.target)
+    figures = (*map(score.precision, CUTOFFS), score.reciprocal_rank, *score.interval)
+    return (*names, *figures, len(score.ranks), score.candidates, score.shared, score.signature)

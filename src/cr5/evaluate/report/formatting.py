@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cr5.evaluate.runs import TRAINED_ELSEWHERE, FailedSystem, Regime
+from cr5.evaluate.runs import PRETRAINED, FailedSystem, Regime
 from cr5.evaluate.statistics import Interval
 from cr5.retrieval.top_k import Measure
 
@@ -22,7 +22,7 @@ REGIME_NOTES: dict[str, str] = {
     "pairwise": "one model for each language pair, trained on these two languages only",
     "low-resource": "pairwise, with fewer shared concepts",
     "transitive": "the two languages share no training concept; other languages link them",
-    TRAINED_ELSEWHERE: "models that were trained elsewhere",
+    PRETRAINED: "models that were trained before the evaluation",
 }
 
 
@@ -103,20 +103,15 @@ def list_languages(langs: Sequence[str]) -> str:
     return ", ".join(langs) if len(langs) <= 8 else f"{len(langs)} languages"
 
 
-def regime_name(regime: str) -> str:
-    """A regime as readers see it."""
-    return "trained elsewhere" if regime == TRAINED_ELSEWHERE else regime
-
-
 def system_name(system: str, regime: str) -> str:
     """A system with its regime, where it was trained in one."""
-    return system if regime == TRAINED_ELSEWHERE else f"{system}, {regime}"
+    return system if regime == PRETRAINED else f"{system}, {regime}"
 
 
 def describe_failures(failures: Iterable[FailedSystem]) -> list[str]:
-    """Sentences on systems that could not run; one reason for several regimes or language pairs is told once.
+    """Sentences on systems that could not run; a reason in several regimes or language pairs is given once.
 
-    Of different reasons in the same regimes, the first is told, and the number of the others.
+    Of several reasons in the same regimes, the first is given, with the number of the others.
     """
     places: dict[tuple[str, str], dict[Regime, list[list[str]]]] = {}
     for failed in failures:
@@ -125,16 +120,17 @@ def describe_failures(failures: Iterable[FailedSystem]) -> list[str]:
     for (system, reason), by_regime in places.items():
         where = ", ".join([system, *filter(None, (_place(regime, langs) for regime, langs in by_regime.items()))])
         sentences.setdefault(f"{system} {list(by_regime)}", []).append(f"{where}: {reason}")
-    return [first + more_like_it(len(others)) for first, *others in sentences.values()]
+    return [first + format_others(len(others)) for first, *others in sentences.values()]
 
 
-def more_like_it(others: int) -> str:
+def format_others(others: int) -> str:
+    """How many others there are beside the first, which is shown; "" for none."""
     return f" (and {others:,} more like it)" if others else ""
 
 
 def _place(regime: Regime, langs: Sequence[list[str]]) -> str:
     """Where a system could not run: a regime, and the language pair or the number of pairs."""
-    name = "" if regime == TRAINED_ELSEWHERE else str(regime)
+    name = "" if regime == PRETRAINED else str(regime)
     pairs = {frozenset(each) for each in langs if len(each) == 2}
     if not pairs:
         return name

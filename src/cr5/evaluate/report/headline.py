@@ -5,16 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cr5.errors import plural
-from cr5.evaluate.comparison import SIGNIFICANCE_LEVEL
-from cr5.evaluate.report.formatting import (
-    MEASURE_NAMES,
-    MEASURES,
-    format_interval,
-    format_percent,
-)
-from cr5.evaluate.runs import TRAINED_ELSEWHERE, MeanScore, Run, Score, number_concepts
-from cr5.evaluate.statistics import Difference, hit_at, paired_difference, precision
+from cr5.evaluate.comparison import SIGNIFICANCE_LEVEL, paired_differences
+from cr5.evaluate.report.formatting import MEASURE_NAMES, MEASURES, format_interval, format_percent
+from cr5.evaluate.runs import PRETRAINED, LanguagePair, MeanScore, Run, Score
+from cr5.evaluate.statistics import Difference, hit_at, precision
+from cr5.message_parts import plural
 
 ANSWER_NOUNS = {"documents": "document", "sentences": "sentence", "words": "translation"}
 
@@ -44,31 +39,31 @@ def write_headline(run: Run, main_system: str) -> Headline:
     others = [m for m in ranked if m is not system and not (about_cr5 and run.role(m.system) == "own")]
     scores = _by_direction(run, system)
     competitor = _best_competitor(run, others, scores)
-    gap = _difference(run, competitor, system) if competitor else None
+    difference = _difference(run, competitor, system) if competitor else None
     text = f"{system.system} puts the right {ANSWER_NOUNS[run.task]} first for {_share(system, ' of the queries')}"
     if competitor:
         kind = "baseline" if run.role(system.system) == "own" else "other system"
         text += f"; the best {kind}, {competitor.system}, for {_share(competitor)}"
-    context = _context(run, system, competitor, gap)
+    context = _context(run, system, competitor, difference)
     if others and not competitor:
         context.append(f"No other system answers in the same {plural(system.directions, 'direction')}.")
     candidates = [s.candidates for s in scores.values() if s.candidates]
     if candidates:
         context.append(f"Guessing would be right for {float(np.mean([100 / n for n in candidates])):.2g} %.")
-    return Headline(f"{text}.", " ".join(context), system, competitor, gap)
+    return Headline(f"{text}.", " ".join(context), system, competitor, difference)
 
 
-def _context(run: Run, system: MeanScore, competitor: MeanScore | None, gap: Difference | None) -> list[str]:
+def _context(run: Run, system: MeanScore, competitor: MeanScore | None, difference: Difference | None) -> list[str]:
     """Sentences on what the figures are, how many queries could be answered, and whether the difference is real."""
     count = plural(system.directions, "direction")
-    how = "a model trained elsewhere" if system.regime == TRAINED_ELSEWHERE else f"{system.regime} training"
+    how = "a pretrained model" if system.regime == PRETRAINED else f"{system.regime} training"
     sentences = [f"Mean over {count}, {how}, {MEASURE_NAMES[system.measure]}; 95 % intervals in brackets."]
     if run.task == "words":
         directions = _by_direction(run, system)
         scores = {mean.system: _by_direction(run, mean) for mean in (system, competitor) if mean}
-        sentences.append(_vocabulary({name: [by_way[way] for way in directions] for name, by_way in scores.items()}))
-    if competitor and gap:
-        sentences.append(_verdict(gap))
+        sentences.append(_vocabulary({name: [own[d] for d in directions] for name, own in scores.items()}))
+    if competitor and difference:
+        sentences.append(_describe_difference(difference))
         if competitor.directions > system.directions:
             sentences.append(
                 f"{competitor.system} answers in {competitor.directions} directions; the difference is over the "
@@ -81,7 +76,7 @@ def _share(mean: MeanScore, of_what: str = "") -> str:
     return f"{mean.precision[1]:.1f} %{of_what} ({format_interval(mean.interval)})"
 
 
-def _best_competitor(run: Run, means: Sequence[MeanScore], directions: Collection[tuple[str, str]]) -> MeanScore | None:
+def _best_competitor(run: Run, means: Sequence[MeanScore], directions: Collection[LanguagePair]) -> MeanScore | None:
     """The best system in the given directions, of those that answer in all of them."""
     candidates = []
     for mean in means:
@@ -112,21 +107,20 @@ def _vocabulary(scores: dict[str, list[Score]]) -> str:
     return f"{', '.join(sentences)}. All other queries count as misses."
 
 
-def _verdict(gap: Difference) -> str:
-    low, high = gap.interval
-    p = "p < 0.001" if gap.p_value < 0.001 else f"p = {gap.p_value:.3f}"
-    figures = f"{gap.value:+.1f} points ({low:+.1f} to {high:+.1f}, paired by concept, {p})"
-    if gap.p_value < SIGNIFICANCE_LEVEL:
+def _describe_difference(difference: Difference) -> str:
+    low, high = difference.interval
+    p = "p < 0.001" if difference.p_value < 0.001 else f"p = {difference.p_value:.3f}"
+    figures = f"{difference.value:+.1f} points ({low:+.1f} to {high:+.1f}, paired by concept, {p})"
+    if difference.p_value < SIGNIFICANCE_LEVEL:
         return f"The difference is {figures}."
     return f"The difference, {figures}, is not significant."
 
 
-def _by_direction(run: Run, mean: MeanScore) -> dict[tuple[str, str], Score]:
-    return {(s.source, s.target): s for s in run.select(mean.system, mean.regime, mean.measure)}
+def _by_direction(run: Run, mean: MeanScore) -> dict[LanguagePair, Score]:
+    return run.by_direction(mean.system, mean.regime, mean.measure)
 
 
 def _difference(run: Run, a: MeanScore, b: MeanScore) -> Difference:
-    first, second = _by_direction(run, a), _by_direction(run, b)
-    concepts = number_concepts(run.direction(*direction).concepts for direction in second)
-    ranks_a = [first[direction].rank_array for direction in second]
-    return paired_difference(ranks_a, [score.rank_array for score in second.values()], concepts, hit_at(1))
+    first = _by_direction(run, a)
+    pairs = [(first[direction], score) for direction, score in _by_direction(run, b).items()]
+    return paired_differences(run, pairs, [hit_at(1)])[0]

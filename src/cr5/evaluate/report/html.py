@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from cr5.errors import plural
 from cr5.evaluate.report.charts import LARGEST_K, SystemStyle, precision_chart, precision_curve, ridge_chart
 from cr5.evaluate.report.contents import PARTIAL_NOTE, Report
-from cr5.evaluate.report.facts import accounting, describe_facts
+from cr5.evaluate.report.facts import describe_accounting, describe_facts
 from cr5.evaluate.report.failed_queries import QueryProperty
 from cr5.evaluate.report.formatting import (
     MAX_SIGNATURES,
@@ -30,13 +29,13 @@ from cr5.evaluate.report.formatting import (
     format_value,
     label,
     list_languages,
-    regime_name,
     system_name,
 )
-from cr5.evaluate.runs import TRAINED_ELSEWHERE, Regime, Score, TrainedSystem
+from cr5.evaluate.runs import PRETRAINED, Regime, Score, TrainedSystem
 from cr5.evaluate.statistics import CUTOFFS
 from cr5.evaluate.systems.registry import SystemRole
-from cr5.templates import template_environment
+from cr5.message_parts import plural
+from cr5.templates import read_asset, template_environment
 
 # Limits that keep the page small enough for a phone; scores.csv has the rest.
 MAX_DETAIL_ROWS = 8000
@@ -59,7 +58,7 @@ Values = dict[str, Any]
 
 
 class Section(NamedTuple):
-    """A section of the page: its heading, its template, and the values of that; None leaves the section out."""
+    """A section of the page: its heading, its template, and the values for that; None leaves the section out."""
 
     title: str
     template: str
@@ -94,7 +93,7 @@ def render_html(report: Report) -> str:
         styles=styles,
         task_name=TASK_NAMES[run.task],
         facts=facts,
-        accounting=accounting(run.facts),
+        accounting=describe_accounting(run.facts),
         sections=[section for section in sections if section.values is not None],
     )  # fmt: skip
 
@@ -111,7 +110,6 @@ def _environment() -> Environment:
         "ratio": format_ratio,
         "code_spans": _code_spans,
         "capitalised": lambda text: text[:1].upper() + text[1:],
-        "regime_name": regime_name,
         "regime_note": lambda regime: REGIME_NOTES.get(regime, ""),
     }
     environment.globals |= {
@@ -121,16 +119,10 @@ def _environment() -> Environment:
         "ROLE_NAMES": ROLE_NAMES,
         "plural": plural,
         "system_name": system_name,
-        "style_sheet": _asset(environment, "report.css"),
-        "script": _asset(environment, "report.js"),
+        "style_sheet": read_asset(environment, "report.css"),
+        "script": read_asset(environment, "report.js"),
     }
     return environment
-
-
-def _asset(environment: Environment, name: str) -> str:
-    """A file beside the templates that goes into the page unchanged."""
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
 
 
 def _keep_units_together(text: str) -> str:
@@ -157,7 +149,7 @@ def _summary(report: Report, styles: dict[str, SystemStyle]) -> Values | None:
     for regime in report.summary_regimes:
         cells = [cell for row in report.summary for cell in row.by_measure(regime).values()]
         directions = plural(max((cell.scores.directions for cell in cells), default=0), "direction")
-        name = "Mean P@1" if report.trained_elsewhere else regime_name(regime)
+        name = "Mean P@1" if report.all_pretrained else str(regime)
         columns.append({"name": name, "directions": directions})
     order = list(styles)
     return {"columns": columns, "rows": sorted(report.summary, key=lambda row: order.index(row.system))}
@@ -212,7 +204,7 @@ def _directions(report: Report, styles: dict[str, SystemStyle]) -> Values | None
         of_regime = [s for s in report.run.scores if (s.regime, s.measure) == (regime, report.measures[0])]
         scores = {(s.system, s.source, s.target): s.precision(1) for s in of_regime}
         rows = []
-        for source, target in [way for a, b in report.pairs(regime) for way in ((a, b), (b, a))]:
+        for source, target in [direction for a, b in report.pairs(regime) for direction in ((a, b), (b, a))]:
             keys = {system: (system, source, target) for system in systems}
             precision = {system: scores[key] for system, key in keys.items() if key in scores}
             competing = {
@@ -338,7 +330,7 @@ def _training(report: Report) -> Values | None:
             facts = {label(k): _shortened(format_value(v)) for k, v in model.report.items() if k not in NOT_REPORTED}
             others.append(values | {"time": format_duration(model.seconds), "facts": facts})
     return {
-        "has_regimes": any(model.regime != TRAINED_ELSEWHERE for model in models),
+        "has_regimes": any(model.regime != PRETRAINED for model in models),
         "columns": TRAINING_COLUMNS,
         "fitted": fitted,
         "others": others,

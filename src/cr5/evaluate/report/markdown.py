@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from cr5.errors import plural
 from cr5.evaluate.report.contents import PARTIAL_NOTE, DetailTable, Report, SummaryRow
-from cr5.evaluate.report.facts import accounting, describe_facts
+from cr5.evaluate.report.facts import describe_accounting, describe_facts
 from cr5.evaluate.report.formatting import (
     MAX_SIGNATURES,
     MEASURE_NAMES,
@@ -17,10 +16,10 @@ from cr5.evaluate.report.formatting import (
     format_interval,
     format_percent,
     format_ratio,
-    regime_name,
 )
 from cr5.evaluate.runs import Regime, ReportExample
 from cr5.evaluate.statistics import CUTOFFS
+from cr5.message_parts import plural
 from cr5.retrieval.top_k import Measure
 
 
@@ -29,14 +28,14 @@ def render_markdown(report: Report) -> str:
     lines = [f"# {_escape(run.title)}", ""]
     if report.headline:
         lines += [f"**{_escape(report.headline.text)}** {_escape(report.headline.context)}", ""]
-    if sentence := accounting(run.facts):
+    if sentence := describe_accounting(run.facts):
         lines += [sentence, ""]
     lines += ["## Systems side by side", "", *_summary(report)]
     lines += ["## Details", "", "Precision at k, %; queries in either language of a pair, l1 and l2.", ""]
     for regime, tables_of_regime in groupby(report.details, lambda table: table.regime):
-        if not report.trained_elsewhere:
-            lines += [f"### {_escape(regime_name(regime))}: {REGIME_NOTES.get(regime, '')}", ""]
-        heading = "###" if report.trained_elsewhere else "####"
+        if not report.all_pretrained:
+            lines += [f"### {_escape(regime)}: {REGIME_NOTES.get(regime, '')}", ""]
+        heading = "###" if report.all_pretrained else "####"
         for details in tables_of_regime:
             lines += [f"{heading} {_escape(details.system)}", "", *_details(details), ""]
     if run.examples:
@@ -47,8 +46,8 @@ def render_markdown(report: Report) -> str:
     single = {"task": run.task, "cr5": run.version} | facts.single
     lines += ["## Corpus and settings", "", *(f"- {_escape(name)}: {_escape(text)}" for name, text in single.items())]
     for table in facts.tables:
-        lines += ["", *_table_head([table.title, *table.columns], text_columns=1)]
-        lines += [_table_row(map(_escape, (name, *cells))) for name, cells in table.rows.items()]
+        lines += ["", *table_head([table.title, *table.columns], text_columns=1)]
+        lines += [table_row(map(_escape, (name, *cells))) for name, cells in table.rows.items()]
     lines.append("")
     if report.signatures:
         shown = list(report.signatures.items())[:MAX_SIGNATURES]
@@ -63,11 +62,11 @@ def _summary(report: Report) -> list[str]:
     for measure in report.measures:
         ratios = ", and its ratio to the upper bound" if report.has_ratios else ""
         lines += [f"Mean P@1, {MEASURE_NAMES[measure]}, %, with its 95 % interval{ratios}; the best in bold.", ""]
-        columns = ["P@1"] if report.trained_elsewhere else list(map(regime_name, report.summary_regimes))
-        lines += _table_head(["system", *columns], text_columns=1)
+        columns = ["P@1"] if report.all_pretrained else list(map(str, report.summary_regimes))
+        lines += table_head(["system", *columns], text_columns=1)
         for row in report.summary:
             cells = [_summary_cell(row, regime, measure) for regime in report.summary_regimes]
-            lines.append(_table_row([_escape(row.system), *cells]))
+            lines.append(table_row([_escape(row.system), *cells]))
         lines.append("")
     if report.has_partial_means:
         lines += [f"\\* {PARTIAL_NOTE}", ""]
@@ -87,12 +86,12 @@ def _summary_cell(row: SummaryRow, regime: Regime, measure: Measure) -> str:
 
 
 def _examples(examples: Sequence[ReportExample]) -> list[str]:
-    lines = _table_head(["query", "right answer at rank", "first answer"], text_columns=3)
+    lines = table_head(["query", "right answer at rank", "first answer"], text_columns=3)
     for example in examples:
         direction = f"{_escape(example.source)} > {_escape(example.target)}"
         first = example.hits[0].title if example.hits else MISSING
         cells = (f"{direction}: {_escape(example.query)}", format_count(example.rank or None), _escape(first))
-        lines.append(_table_row(cells))
+        lines.append(table_row(cells))
     return lines
 
 
@@ -100,11 +99,11 @@ def _details(table: DetailTable) -> list[str]:
     has_shared = any(row.shared is not None for row in table.rows)
     blocks = [(measure, side) for measure in ("cosine", "CSLS") for side in ("l1", "l2")]
     columns = [f"{side} {measure} P@{k}" if k == 1 else f"P@{k}" for measure, side in blocks for k in CUTOFFS]
-    lines = _table_head(["l1", "l2", *columns, *["shared"] * has_shared], text_columns=2)
+    lines = table_head(["l1", "l2", *columns, *["shared"] * has_shared], text_columns=2)
     for row in table.rows:
         values = [format_percent(cell.precision[k] if cell else None) for cell in row.cells for k in CUTOFFS]
         shared = [format_count(row.shared)] * has_shared
-        lines.append(_table_row([_escape(row.first), _escape(row.second), *values, *shared]))
+        lines.append(table_row([_escape(row.first), _escape(row.second), *values, *shared]))
     lines.append("")
     for measure in MEASURES:
         mean = table.means.get(measure)
@@ -117,13 +116,14 @@ def _details(table: DetailTable) -> list[str]:
     return lines
 
 
-def _table_head(names: Sequence[str], *, text_columns: int) -> list[str]:
+def table_head(names: Sequence[str], *, text_columns: int) -> list[str]:
     """The head of a table whose first columns are text and whose others are numbers."""
     rule = "|" + "---|" * text_columns + "---:|" * (len(names) - text_columns)
-    return [_table_row(map(_escape, names)), rule]
+    return [table_row(map(_escape, names)), rule]
 
 
-def _table_row(cells: Iterable[str]) -> str:
+def table_row(cells: Iterable[str]) -> str:
+    """A row of a table; the cells are Markdown already."""
     return "| " + " | ".join(cells) + " |"
 
 

@@ -8,8 +8,7 @@ from scipy.sparse import csr_array
 
 from cr5._typing import Sparse
 from cr5.evaluate.systems.space import Space
-from cr5.evaluate.texts import TokenisedTexts
-from cr5.features.tfidf import remap_columns
+from cr5.evaluate.texts import TokenisedTexts, counts_by_column
 from cr5.retrieval.block_products import Matrix
 from cr5.retrieval.bm25 import K1, B, inverse_document_frequencies, saturations
 
@@ -26,14 +25,11 @@ class _Bm25(Space):
     report: Mapping[str, Any] = {"k1": K1, "b": B, "signature": f"k1 {K1}, b {B}"}
 
     def pair(
-        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+        self, queries: TokenisedTexts, query_lang: str, candidates: TokenisedTexts, candidate_lang: str
     ) -> tuple[Matrix, Matrix]:
         """Query rows hold token counts, candidate rows BM25 weights, both over the words of the candidates."""
         column = {word: i for i, word in enumerate(candidates.counts.words)}
-        words = queries.counts.words
-        columns = np.fromiter((column.get(word, -1) for word in words), np.int32, len(words))
-        query_rows = remap_columns(queries.counts.matrix, columns, len(column)).astype(np.float32)
-        return query_rows, bm25_weights(candidates.counts.matrix)
+        return counts_by_column(queries.counts, column).astype(np.float32), bm25_weights(candidates.counts.matrix)
 
 
 def bm25_weights(counts: Sparse, k1: float = K1, b: float = B) -> Sparse:

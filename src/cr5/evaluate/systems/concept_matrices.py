@@ -5,7 +5,7 @@ and europarl-speeches (en-it); the reason stands beside each choice. Some of the
 published scores; if that helps any system, it helps the baselines.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import MissingPackageError
+from cr5.errors import needs_package
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary
@@ -22,36 +22,45 @@ from cr5.retrieval.vectors import document_vectors
 
 
 @dataclass(frozen=True)
-class MappedSpace(Space):
-    """Texts -> TF-IDF rows, times a matrix of words x rank, normalised to length 1."""
+class TfidfSpace(Space):
+    """A system that takes a text as its TF-IDF row over the vocabulary of its language."""
 
     name: str
     features: Mapping[str, Vocabulary]
-    maps: Mapping[str, Array]
-    report: Mapping[str, Any] = field(default_factory=dict)
+    report: Mapping[str, Any] = field()  # no default, unlike in ``Space``
 
     @property
     def langs(self) -> list[str]:
         return list(self.features)
 
+    def tfidf(self, texts: TokenisedTexts, lang: str) -> Sparse:
+        """texts x words: the TF-IDF rows."""
+        return self.vocabulary(lang).transform(texts.counts)
+
+    def vocabulary(self, lang: str) -> Vocabulary:
+        """The vocabulary of a language; raises NotApplicableError if the system was not trained on it."""
+        if lang not in self.features:
+            known = ", ".join(self.features)
+            raise NotApplicableError(f"{self.name} was not trained on language {lang}; its languages are {known}")
+        return self.features[lang]
+
+
+@dataclass(frozen=True)
+class MappedSpace(TfidfSpace):
+    """Texts -> TF-IDF rows, times a matrix of words x rank, normalised to length 1."""
+
+    maps: Mapping[str, Array]
+
     def words(self, lang: str) -> list[str]:
-        require_language(self.name, lang, self.langs)
-        return self.features[lang].words
+        return self.vocabulary(lang).words
 
     def word_vectors(self, lang: str) -> Array:
-        require_language(self.name, lang, self.langs)
+        self.vocabulary(lang)
         return self.maps[lang]
 
     def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
-        require_language(self.name, lang, self.langs)
-        V = self.maps[lang]
-        return document_vectors(self.features[lang].transform(texts.counts), V, np.zeros(V.shape[1], np.float32))
-
-
-def require_language(name: str, lang: str, langs: Collection[str]) -> None:
-    """Raise NotApplicableError if the system was not trained on a language."""
-    if lang not in langs:
-        raise NotApplicableError(f"{name} was not trained on language {lang}; its languages are {', '.join(langs)}")
+        X, V = self.tfidf(texts, lang), self.maps[lang]
+        return document_vectors(X, V, np.zeros(V.shape[1], np.float32))
 
 
 def fit_tfidf(
@@ -97,15 +106,13 @@ class TruncatedSvd(NamedTuple):
 
 def truncated_svd(X: Sparse, rank: int, seed: int, name: str) -> TruncatedSvd:
     """The first ``rank`` singular vectors of X, or as many as it has."""
-    try:
+    with needs_package(name, "scikit-learn", "eval"):
         from sklearn.utils.extmath import randomized_svd
-    except ImportError:
-        raise MissingPackageError(f"{name} needs scikit-learn; install it with pip install 'cr5[eval]'") from None
     if not X.nnz:
         raise NotApplicableError(f"{name} needs words that occur in {Weighting().min_documents} documents or more")
     U, values, Vt = randomized_svd(X, min(rank, *X.shape), random_state=seed)
     kept = values > 1e-5 * values[0]  # the others are rounding errors
-    # So are the entries for empty rows and columns; texts are normalised to length 1, which would blow them up.
+    # So are the entries for empty rows and columns, which normalising texts to length 1 would make large.
     U[np.diff(X.indptr) == 0] = 0
     Vt[:, np.bincount(X.indices, minlength=X.shape[1]) == 0] = 0
     return TruncatedSvd(U[:, kept], values[kept], Vt[kept].T)

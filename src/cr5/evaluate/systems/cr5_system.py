@@ -19,7 +19,7 @@ from cr5.model.language_encoder import LanguageEncoder
 from cr5.progress import ProgressCallback, no_progress
 from cr5.retrieval.block_products import Matrix
 from cr5.retrieval.translation import WordWeights, word_weights
-from cr5.settings import PRESETS, Settings
+from cr5.settings import PRESETS, Settings, without_groups
 from cr5.storage.language_map import LanguageMap
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments
 from cr5.training.pipeline import train
@@ -48,9 +48,7 @@ class Cr5Space(Space):
 
     def word_weights(self, lang: str) -> WordWeights:
         """The IDF of each word, as the lexicon's view weights it."""
-        documents = int(self.report["languages"][lang]["documents"])
-        language, power = self.languages[lang], self.settings.weighting.idf_power
-        return word_weights(language.words, language.idf, idf_power=power, documents=documents)
+        return word_weights(self.encoders[lang].vocabulary, int(self.report["languages"][lang]["documents"]))
 
     def words(self, lang: str) -> list[str]:
         return self.languages[lang].words
@@ -59,8 +57,7 @@ class Cr5Space(Space):
         return self.languages[lang].vectors()
 
     def coverage(self, texts: TokenisedTexts, lang: str) -> Array:
-        index = self.encoders[lang].vocabulary.index
-        known = np.array([word in index for word in texts.counts.words], float)
+        known = (self.encoders[lang].vocabulary.columns(texts.counts.words) >= 0).astype(float)
         matrix = texts.counts.matrix
         return np.asarray((matrix @ known) / np.maximum(matrix.sum(axis=1), 1))
 
@@ -71,9 +68,8 @@ class Cr5Space(Space):
         """
         languages = dict(self.languages)
         for lang, sample in texts.items():
-            words, index = self.words(lang), self.encoders[lang].vocabulary.index
-            sampled = word_frequencies(sample.counts)
-            columns = np.fromiter((index.get(word, -1) for word in sampled.words), np.int64, len(sampled.words))
+            words, sampled = self.words(lang), word_frequencies(sample.counts)
+            columns = self.encoders[lang].vocabulary.columns(sampled.words)
             documents = np.zeros(len(words), np.int64)
             documents[columns[columns >= 0]] = sampled.document_frequency[columns >= 0]
             # Falling totals make ``make_vocabulary`` keep the vocabulary in its order.
@@ -130,12 +126,9 @@ def _plain(report: Mapping[str, object]) -> dict[str, object]:
 
 def _describe(settings: Settings, rank: int, ridge: float | None) -> str:
     """The settings in a few words: the preset, what differs from it, the rank and, if it is known, the ridge."""
-    names = ("intercept", "metric", "tol", "max_steps", "seed")
-
-    def flat(values: dict[str, dict[str, object]]) -> dict[str, object]:
-        return {**values["weighting"], **values["tokeniser"], **{name: values[name] for name in names}}
-
-    preset, actual = flat(PRESETS[settings.preset].to_json()), flat(settings.to_json())
-    changed = [f"{name}={value}" for name, value in actual.items() if value != preset[name]]
+    groups = settings.to_json()
+    preset, actual = without_groups(PRESETS[settings.preset].to_json()), without_groups(groups)
+    names = [*groups["weighting"], *groups["tokeniser"], "intercept", "metric", "tol", "max_steps", "seed"]
+    changed = [f"{name}={actual[name]}" for name in names if actual[name] != preset[name]]
     known_ridge = [] if ridge is None else [f"ridge {float(ridge):g}"]
     return "|".join([f"preset {settings.preset}", *changed, f"rank {rank}", *known_ridge])

@@ -1,17 +1,16 @@
 """Crosslingual explicit semantic analysis (CL-ESA)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from cr5._typing import Ints, Sparse
-from cr5.evaluate.systems.concept_matrices import fit_tfidf, require_language, sparse_unit_rows, sum_by_concept
+from cr5.evaluate.systems.concept_matrices import TfidfSpace, fit_tfidf, sparse_unit_rows, sum_by_concept
 from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.features.tfidf import Vocabulary, Weighting
+from cr5.features.tfidf import Weighting
 from cr5.retrieval.block_products import Matrix
 
 
@@ -39,39 +38,33 @@ def cl_esa(
         "strongest": top_cosines,
         "signature": f"index {index_size}, strongest {top_cosines}",
     }
-    return _ClEsa(features, blocks, concepts, seed, index_size, top_cosines, batch_texts, report)
+    return _ClEsa("CL-ESA", features, report, blocks, concepts, seed, index_size, top_cosines, batch_texts)
 
 
 @dataclass(frozen=True)
-class _ClEsa(Space):
-    features: Mapping[str, Vocabulary]
+class _ClEsa(TfidfSpace):
     blocks: Mapping[str, Sparse]
     concepts: Mapping[str, Ints]
     seed: int
     index_size: int
     top_cosines: int
     batch_texts: int
-    report: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def langs(self) -> list[str]:
-        return list(self.features)
 
     def pair(
-        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+        self, queries: TokenisedTexts, query_lang: str, candidates: TokenisedTexts, candidate_lang: str
     ) -> tuple[Matrix, Matrix]:
-        for lang in (source, target):
-            require_language("CL-ESA", lang, self.langs)
-        index = np.intersect1d(self.concepts[source], self.concepts[target])
+        X, Y = self.tfidf(queries, query_lang), self.tfidf(candidates, candidate_lang)
+        index = np.intersect1d(self.concepts[query_lang], self.concepts[candidate_lang])
         if not len(index):
-            raise NotApplicableError(f"CL-ESA needs training concepts that {source} and {target} share; there are none")
+            raise NotApplicableError(
+                f"CL-ESA needs training concepts that {query_lang} and {candidate_lang} share; there are none"
+            )
         if len(index) > self.index_size:
             index = np.sort(np.random.default_rng(self.seed).choice(index, self.index_size, replace=False))
-        return self._describe(queries, source, index), self._describe(candidates, target, index)
+        return self._describe(X, query_lang, index), self._describe(Y, candidate_lang, index)
 
-    def _describe(self, texts: TokenisedTexts, lang: str, index: Ints) -> Sparse:
+    def _describe(self, X: Sparse, lang: str, index: Ints) -> Sparse:
         """Texts x index: the largest cosines of each text, rows of length 1."""
-        X = self.features[lang].transform(texts.counts)
         documents = sparse_unit_rows(sum_by_concept(self.blocks[lang], self.concepts[lang], index)).T.tocsr()
         starts = range(0, X.shape[0], self.batch_texts)
         parts = [_largest(X[i : i + self.batch_texts] @ documents, self.top_cosines) for i in starts]

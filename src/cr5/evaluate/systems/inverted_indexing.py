@@ -36,4 +36,4 @@ def inverted(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) ->
     ones = csr_array((np.ones_like(occurrences.data), occurrences.indices, occurrences.indptr), shape=occurrences.shape)
     svd = truncated_svd(sparse_unit_rows(ones), rank, seed, name)
     # U, not U S, is better on all four corpora (msdocs da-vi 87 instead of 61): in U S the first dimensions dominate.
-    return MappedSpace(name, features, split_by_language(svd.left, features), svd_report(features, concepts, svd))
+    return MappedSpace(name, features, svd_report(features, concepts, svd), split_by_language(svd.left, features))

@@ -25,8 +25,8 @@ def cl_lsi(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> S
     language and concatenated over the languages. A text uses its language's block of V.
     """
     name = "CL-LSI"
-    # Squared IDF, because nothing else in LSI damps common words: P@1 49 instead of 32 on europarl, elsewhere
-    # between +0.5 and -1.
+    # Squared IDF, because nothing else in LSI reduces the weight of common words: P@1 49 instead of 32 on europarl,
+    # elsewhere between +0.5 and -1.
     features, blocks = fit_tfidf(training, Weighting(idf_power=2.0, subwords=False))
     concepts = shared_concepts(training, name)
     merged = [sum_by_concept(X, training[lang].concepts, concepts) for lang, X in blocks.items()]
@@ -34,4 +34,4 @@ def cl_lsi(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> S
     # x V, not x V / S: documents are compared by the rows of U S (Deerwester et al. 1990, whose method Dumais et
     # al. 1997 apply to merged documents), and x V is the row that x would have among these; scikit-learn does the
     # same. P@1 agrees: 42 instead of 28 on europarl, within 1 point on msdocs.
-    return MappedSpace(name, features, split_by_language(svd.right, features), svd_report(features, concepts, svd))
+    return MappedSpace(name, features, svd_report(features, concepts, svd), split_by_language(svd.right, features))

@@ -1,6 +1,7 @@
-"""The registry of systems: one line for each, with its key, its name in tables, its role and its factory.
+"""The registry of systems: an entry for each, with its key, its name in tables, its role and its factory.
 
-To add a baseline, write one module with a function of the ``System`` protocol and add one line to ``SYSTEMS``.
+To add a baseline, write one module with a function of the ``System`` protocol, and append its entry at the end of
+``SYSTEMS``: the place of a system there is its colour in reports, which must not change.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,8 @@ SystemRole: TypeAlias = Literal["own", "baseline", "upper bound"]
 
 @dataclass(frozen=True)
 class SystemOptions:
+    """What the systems of an evaluation are made with, and what they share: word vectors, and a trained cr5."""
+
     settings: Settings
     dictionaries: Mapping[tuple[str, str], WordPairs]
     monolingual: MonolingualVectors
@@ -91,8 +94,7 @@ SYSTEMS: dict[str, SystemEntry] = {
         SystemEntry("inverted", "inverted index", "baseline", lambda o: inverted, SKLEARN),
         SystemEntry("words", "word vectors", "baseline", lambda o: word_vectors(o.monolingual), GENSIM),
         SystemEntry(
-            "dictionary", "word vectors (dictionary)", "baseline",
-            lambda o: _dictionary_word_vectors(o), GENSIM,
+            "dictionary", "word vectors (dictionary)", "baseline", _dictionary_word_vectors, GENSIM,
         ),
         SystemEntry(
             "upper-bound", "upper bound (TF-IDF within the language)", "upper bound",
@@ -101,11 +103,12 @@ SYSTEMS: dict[str, SystemEntry] = {
     )
 }  # fmt: skip
 EARLIER_KEYS = {"floor": "shared-tokens"}
+"""Keys that earlier versions took -> those of today."""
 EARLIER_NAMES = {
     "shared tokens (floor)": "shared tokens",
     "ceiling (TF-IDF within the language)": "upper bound (TF-IDF within the language)",
 }
-"""Keys that earlier versions took, and names that they saved in runs -> those of today."""
+"""Names that earlier versions saved in runs -> those of today."""
 KEYS = tuple(key for key, entry in SYSTEMS.items() if entry.role != "upper bound")
 """The systems that can be chosen; the upper bound is added where it can be measured."""
 
@@ -119,7 +122,7 @@ def display_name(system: str) -> str:
 def registered(name: str) -> SystemEntry | None:
     """The entry of a system, given its name in a run.
 
-    A run may hold variants of a registered system, such as "cr5 (training IDF)": they begin with its key.
+    A run may hold a registered system several times, as "cr5" and "cr5 (training IDF)": the names begin with its key.
     """
     exact = (entry for entry in SYSTEMS.values() if name == entry.name)
     return next(exact, SYSTEMS.get("".join(name.split()[:1])))
@@ -136,9 +139,9 @@ def choose_systems(systems: str | Sequence[str | SystemEntry], has_dictionary: b
 
     "all" are all that can be chosen; "dictionary" cannot run without a dictionary, and a dictionary adds this system.
     """
-    if systems == "all":
-        return [SYSTEMS[key] for key in KEYS]
     chosen = one_or_several(systems)
+    if chosen == ["all"]:
+        return [SYSTEMS[key] for key in KEYS]
     if has_dictionary and "dictionary" not in chosen:
         chosen.append("dictionary")
     return [_entry(system, has_dictionary) for system in chosen]

@@ -34,7 +34,8 @@ def shared_tokens(training: Mapping[str, TokenisedTexts], *, rank: int, seed: in
     weighting = Weighting(idf_power=1.0, min_documents=0, max_words=len(frequencies.words), subwords=False)
     features = make_vocabulary(frequencies, weighting)
     report = {"words": len(features.words)}
-    return _SharedTokens(dict(features.index), features.idf, np.log(1 + frequencies.documents) + 1, report)
+    unseen_idf = weighting.unseen_idf(frequencies.documents)
+    return _SharedTokens(dict(features.index), features.idf, unseen_idf, report)
 
 
 @dataclass(frozen=True)
@@ -50,19 +51,19 @@ class _SharedTokens(Space):
         return self._rows([texts.counts])[0]
 
     def pair(
-        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+        self, queries: TokenisedTexts, query_lang: str, candidates: TokenisedTexts, candidate_lang: str
     ) -> tuple[Matrix, Matrix]:
         query_rows, candidate_rows = self._rows([queries.counts, candidates.counts])
         return query_rows, candidate_rows
 
     def _rows(self, parts: Sequence[WordCounts]) -> list[Sparse]:
         columns = self.columns
-        moves = [
+        columns_of_words = [
             np.fromiter((columns.setdefault(word, len(columns)) for word in part.words), np.int32, len(part.words))
             for part in parts
         ]
         idf = np.pad(self.idf, (0, len(columns) - len(self.idf)), constant_values=self.unseen_idf)
         return [
-            tfidf_rows(remap_columns(part.matrix, move, len(idf)), idf, "log")
-            for part, move in zip(parts, moves, strict=True)
+            tfidf_rows(remap_columns(part.matrix, columns_of_part, len(idf)), idf, "log")
+            for part, columns_of_part in zip(parts, columns_of_words, strict=True)
         ]

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from cr5._typing import Array, Ints, Sparse
 from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.retrieval.block_products import Matrix, WeightedRows
+from cr5.retrieval.block_products import Matrix, WeightedView
 
 
 class WordSpellings(NamedTuple):
@@ -16,6 +18,14 @@ class WordSpellings(NamedTuple):
     source: Sparse
     target: Sparse
     weight: float = 1.0
+
+    def select_rows(self, words: Ints) -> "WordSpellings":
+        """Those of some words of the source language."""
+        return self._replace(source=self.source[words])
+
+    def products(self, candidates: slice = slice(None)) -> Array:
+        """Source words x candidates, weighted."""
+        return np.asarray(self.weight * (self.source @ self.target[candidates].T).toarray())
 
 
 class NotApplicableError(Cr5Error):
@@ -71,23 +81,23 @@ class Space:
             return lang
         if (code := find_language(lang, self.langs)) is not None:
             return code
-        raise NotApplicableError(f"it has no language {lang}; its languages are {', '.join(self.langs)}")
+        raise NotApplicableError(f"it has no language {lang}, of those of this evaluation only {', '.join(self.langs)}")
 
     def embed(self, texts: TokenisedTexts, lang: str) -> Matrix:
         """One row for each text, of length 1 if the system compares by cosine."""
         raise NotImplementedError
 
     def pair(
-        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
+        self, queries: TokenisedTexts, query_lang: str, candidates: TokenisedTexts, candidate_lang: str
     ) -> tuple[Matrix, Matrix]:
         """The rows of queries and candidates, to be compared with each other."""
-        return self.embed(queries, source), self.embed(candidates, target)
+        return self.embed(queries, query_lang), self.embed(candidates, candidate_lang)
 
     def views(
-        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
-    ) -> Sequence[WeightedRows]:
+        self, queries: TokenisedTexts, query_lang: str, candidates: TokenisedTexts, candidate_lang: str
+    ) -> Sequence[WeightedView]:
         """The rows of queries and candidates in one or several views. ``queries`` may hold more texts than are used."""
-        return [WeightedRows(*self.pair(queries, source, candidates, target))]
+        return [WeightedView(*self.pair(queries, query_lang, candidates, candidate_lang))]
 
     @property
     def has_views(self) -> bool:
@@ -132,20 +142,22 @@ class EmbeddingCache:
         self.space, self.texts, self.codes = space, texts, codes or {lang: lang for lang in texts}
         self._rows: dict[str, Matrix] = {}
 
-    def views(self, source: str, chosen: Ints, target: str) -> list[WeightedRows]:
+    def views(self, query_lang: str, chosen: Ints, candidate_lang: str) -> list[WeightedView]:
         """The rows of the chosen texts in one language, and of all texts of another, to be compared."""
         if not self.space.has_views:
-            return [WeightedRows(*self._pair(source, chosen, target))]
+            return [WeightedView(*self._pair(query_lang, chosen, candidate_lang))]
         # All texts of a language, not the chosen ones, so that what is computed for them serves every direction.
-        langs = self.codes[source], self.codes[target]
-        views = self.space.views(self.texts[source], langs[0], self.texts[target], langs[1])
+        langs = self.codes[query_lang], self.codes[candidate_lang]
+        views = self.space.views(self.texts[query_lang], langs[0], self.texts[candidate_lang], langs[1])
         return [view.select_queries(chosen) for view in views]
 
-    def _pair(self, source: str, chosen: Ints, target: str) -> tuple[Matrix, Matrix]:
+    def _pair(self, query_lang: str, chosen: Ints, candidate_lang: str) -> tuple[Matrix, Matrix]:
         if not self.space.embeds_independently:
-            queries = self.texts[source].rows(chosen)
-            return self.space.pair(queries, self.codes[source], self.texts[target], self.codes[target])
-        for lang in (source, target):
+            queries = self.texts[query_lang].select_rows(chosen)
+            return self.space.pair(
+                queries, self.codes[query_lang], self.texts[candidate_lang], self.codes[candidate_lang]
+            )
+        for lang in (query_lang, candidate_lang):
             if lang not in self._rows:
                 self._rows[lang] = self.space.embed(self.texts[lang], self.codes[lang])
-        return self._rows[source][chosen], self._rows[target]
+        return self._rows[query_lang][chosen], self._rows[candidate_lang]

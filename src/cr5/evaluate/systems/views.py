@@ -1,7 +1,7 @@
 """Systems that compare texts by views: all views together, which is cr5, or one of them alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,7 +14,7 @@ from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
 from cr5.features.tfidf import Weighting, fit_vocabulary
 from cr5.progress import ProgressCallback, no_progress
-from cr5.retrieval.block_products import WeightedRows
+from cr5.retrieval.block_products import WeightedView
 from cr5.retrieval.lexicon import STRING_WEIGHT, Lexicon, WordVectors, make_lexicon, spelling_rows
 from cr5.retrieval.scorer import DEFAULT_WEIGHTS, DenseView, LexiconView, Scorer, StringsView, View
 from cr5.retrieval.strings import StringStatistics, string_statistics
@@ -33,9 +33,9 @@ class ScoredSpace(Space):
         self.report = {"signature": f"views {weights}"}
 
     def views(
-        self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
-    ) -> Sequence[WeightedRows]:
-        return self.scorer.rows(queries.counts, source, candidates.counts, target)
+        self, queries: TokenisedTexts, query_lang: str, candidates: TokenisedTexts, candidate_lang: str
+    ) -> Sequence[WeightedView]:
+        return self.scorer.weighted_views(queries.counts, query_lang, candidates.counts, candidate_lang)
 
 
 class Cr5Views(ScoredSpace):
@@ -78,24 +78,10 @@ class Cr5Views(ScoredSpace):
 
 
 class TrainedModel(NamedTuple):
-    """A model that was trained on texts, and its lexicons."""
+    """A model that was trained on texts, and its lexicons, each made when it is first asked for."""
 
     space: Cr5Space
     lexicon: LexiconOf
-
-
-def train_model(
-    training: Mapping[str, TokenisedTexts], settings: Settings, progress: ProgressCallback = no_progress
-) -> TrainedModel:
-    """Train cr5; a lexicon is made when it is first asked for."""
-    space = train_space(training, settings, progress)
-
-    @cache
-    def lexicon(source: str, target: str) -> Lexicon:
-        vectors = (WordVectors(space.words(lang), space.word_vectors(lang)) for lang in (source, target))
-        return make_lexicon(*vectors)
-
-    return TrainedModel(space, lexicon)
 
 
 class SharedTraining:
@@ -111,8 +97,13 @@ class SharedTraining:
         if training is not self._training:
             self._training, self._models = training, {}
         if settings not in self._models:
-            self._models[settings] = train_model(training, settings, self.progress)
+            space = train_space(training, settings, self.progress)
+            self._models[settings] = TrainedModel(space, cache(partial(_lexicon, space)))
         return self._models[settings]
+
+
+def _lexicon(space: Cr5Space, source: str, target: str) -> Lexicon:
+    return make_lexicon(*(WordVectors(space.words(lang), space.word_vectors(lang)) for lang in (source, target)))
 
 
 def cr5_views(settings: Settings, shared: SharedTraining, names: Sequence[str] = ALL_VIEWS) -> System:

@@ -19,10 +19,10 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.errors import MissingPackageError
 from cr5.evaluate.dictionaries import WordPairs
-from cr5.evaluate.systems.alignment import Alignment, procrustes, refine
+from cr5.evaluate.systems.procrustes import Alignment, procrustes, refine
 from cr5.evaluate.systems.space import NotApplicableError, Space, System
-from cr5.evaluate.texts import TokenisedTexts
-from cr5.features.tfidf import remap_columns, tfidf_rows
+from cr5.evaluate.texts import TokenisedTexts, counts_by_column
+from cr5.features.tfidf import tfidf_rows
 from cr5.features.tokeniser import Tokens
 from cr5.machine import available_cores
 from cr5.retrieval.vectors import unit_rows
@@ -86,9 +86,8 @@ class WordSpace(Space):
 
     def embed(self, texts: TokenisedTexts, lang: str) -> Array:
         """Unit rows; a text without a known word gets a row of zeros."""
-        language, counts = self._language(lang), texts.counts
-        columns = np.fromiter((language.position.get(word, -1) for word in counts.words), np.int32, len(counts.words))
-        X = tfidf_rows(remap_columns(counts.matrix, columns, len(language.words)), language.idf, "raw")
+        language = self._language(lang)
+        X = tfidf_rows(counts_by_column(texts.counts, language.position), language.idf, "raw")
         return unit_rows(X @ language.vectors)
 
     def _language(self, lang: str) -> LanguageVectors:
@@ -177,7 +176,7 @@ def normalise(vectors: Array) -> Array:
 
 
 class TokenLists:
-    """Documents as gensim reads them, once each epoch: lists of words, none longer than it looks at."""
+    """Documents as gensim reads them in each epoch: lists of words, divided where it would ignore the rest."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens

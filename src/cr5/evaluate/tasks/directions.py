@@ -7,11 +7,11 @@ import numpy as np
 
 from cr5._typing import Ints
 from cr5.errors import Cr5Error
-from cr5.evaluate.run_builder import RunBuilder, ScoredDirection
-from cr5.evaluate.runs import CslsOver, Queries, RankedCandidate
+from cr5.evaluate.run_builder import Condition, RunBuilder
+from cr5.evaluate.runs import PRETRAINED, CslsOver, Queries, RankedCandidate, TrainedSystem
 from cr5.evaluate.systems.space import EmbeddingCache, Space
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.retrieval.block_products import WeightedRows
+from cr5.retrieval.block_products import WeightedView
 from cr5.retrieval.top_k import Measure, Retrieval, retrieve_views
 
 MAX_BACKGROUND = 20_000  # texts over which CSLS takes neighbourhoods
@@ -25,6 +25,12 @@ def background_of(others: Ints, queries_of: str) -> Ints:
             'use `csls_over="queries"`, or fewer `queries`'
         )
     return others[:: -(-len(others) // MAX_BACKGROUND)]
+
+
+def record_pretrained(builder: RunBuilder, system: str, space: Space, langs: Sequence[str]) -> None:
+    """Add what a pretrained system reports about its training, in these languages."""
+    seconds, report = float(space.report.get("seconds", 0.0)), dict(space.report)
+    builder.trained.append(TrainedSystem(system, PRETRAINED, list(langs), seconds, report))
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,8 @@ class Direction:
         parts = [self.queries] if self.background is None else [self.queries, self.background]
         rows, n = np.concatenate(parts), len(self.queries)
         if cache.space.monolingual:
-            vectors = cache.space.embed(self.texts.rows(rows), self.source)
-            views = [WeightedRows(vectors, cache.space.embed(self.candidates, self.source))]
+            vectors = cache.space.embed(self.texts.select_rows(rows), self.source)
+            views = [WeightedView(vectors, cache.space.embed(self.candidates, self.source))]
         else:
             views = cache.views(self.source, rows, self.target)
         if self.background is not None:
@@ -54,7 +60,7 @@ class Direction:
     def record(
         self,
         builder: RunBuilder,
-        condition: ScoredDirection,
+        condition: Condition,
         space: Space,
         retrieved: dict[Measure, Retrieval],
         *,
@@ -70,7 +76,7 @@ class Direction:
         ``concept_names`` names the concept of every query. ``code`` is the code by which the space knows the query
         language, if it differs.
         """
-        queries = self.texts.rows(self.queries)
+        queries = self.texts.select_rows(self.queries)
         key = self.source, self.target
         if key not in builder.queries:
             builder.queries[key] = Queries(*key, list(concept_names), queries.counts.unique_words.tolist(), [])

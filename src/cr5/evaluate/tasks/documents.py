@@ -1,7 +1,7 @@
 """The document task: find a held-out document's counterpart in another language, trained in four regimes."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -11,10 +11,11 @@ import numpy as np
 
 from cr5._typing import Ints, Mask
 from cr5.errors import Cr5Error
-from cr5.evaluate.run_builder import RunBuilder, ScoredDirection
+from cr5.evaluate.run_builder import Condition, RunBuilder, csls_facts
 from cr5.evaluate.runs import CslsOver, Regime, Run, TrainedSystem
 from cr5.evaluate.splits import (
     LOW_RESOURCE,
+    MAX_QUERY_SHARE,
     MIN_QUERIES,
     PairQueries,
     QuerySet,
@@ -28,7 +29,6 @@ from cr5.evaluate.tasks.directions import Direction, background_of
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, mask_shared_words
 from cr5.evaluate.wrong_answers import describe_wrong_answers
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.retrieval.csls import NEIGHBOURS
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class HeldOutDocuments:
         others = np.setdiff1d(np.arange(len(self.texts[source])), self.queries(source, target))
         return background_of(others, source)
 
-    def counterparts(self, source: str, target: str) -> TokenisedTexts:
+    def monolingual_candidates(self, source: str, target: str) -> TokenisedTexts:
         """The candidates of a direction in the source language: the paragraphs that the target language keeps."""
         rows = self._rows_of(self.corpus.languages[source], self.split.candidates[target])
-        return self.corpus.counterparts(source, target, rows)
+        return self.corpus.with_paragraphs_of(source, target, rows)
 
     def plain_texts(self, lang: str) -> list[str]:
         """The held-out documents of a language as plain text, or their remaining words if words are masked."""
@@ -80,7 +80,7 @@ class HeldOutDocuments:
     def training_texts(self) -> dict[str, TokenisedTexts]:
         """All documents that may be trained on, by language."""
         rows = training_rows(self.split, self.filtered_corpus, "joint")
-        return {lang: self.filtered_corpus.languages[lang].rows(chosen) for lang, chosen in rows.items()}
+        return {lang: self.filtered_corpus.languages[lang].select_rows(chosen) for lang, chosen in rows.items()}
 
     def _rows_of(self, texts: TokenisedTexts, names: Sequence[str]) -> Ints:
         return np.flatnonzero(np.isin(texts.concepts, [self._number[name] for name in names]))
@@ -108,13 +108,13 @@ def hold_out(
         lang: np.flatnonzero(np.isin(corpus.concepts, split.candidates[lang])[texts.concepts])
         for lang, texts in corpus.languages.items()
     }
-    held_out = {lang: corpus.languages[lang].rows(chosen) for lang, chosen in rows.items()}
+    held_out = {lang: corpus.languages[lang].select_rows(chosen) for lang, chosen in rows.items()}
     texts = mask_shared_words(held_out) if mask_shared else held_out
     filtered = corpus.with_unique_words(split.min_unique, split.max_unique)
     return HeldOutDocuments(corpus, filtered, split, query_set, csls_over, rows, texts, mask_shared)
 
 
-def account(held_out: HeldOutDocuments) -> dict[str, dict[str, int]]:
+def count_by_use(held_out: HeldOutDocuments) -> dict[str, dict[str, int]]:
     """What becomes of the documents in every language: "read" is the sum of the six counts after it.
 
     trained: joint training may use it. held_out: it is a query or a candidate. short, long: it has too few or too many
@@ -128,36 +128,43 @@ def account(held_out: HeldOutDocuments) -> dict[str, dict[str, int]]:
     for lang, texts in held_out.corpus.languages.items():
         unique = texts.counts.unique_words
         suitable = np.flatnonzero((unique >= split.min_unique) & (unique <= split.max_unique))
-        left = np.ones(len(texts), bool)
+        rows_by_use = {
+            "trained": suitable[joint[lang]],
+            "held_out": held_out.rows[lang],
+            "short": unique < split.min_unique,
+            "long": unique > split.max_unique,
+            "set_aside": is_held_out[texts.concepts],
+            "single": np.ones(len(texts), bool),
+        }
         counted[lang] = {
             "read": len(texts),
-            "trained": _take(left, suitable[joint[lang]]),
-            "held_out": _take(left, held_out.rows[lang]),
-            "short": _take(left, unique < split.min_unique),
-            "long": _take(left, unique > split.max_unique),
-            "set_aside": _take(left, is_held_out[texts.concepts]),
-            "single": int(left.sum()),
+            **_count_by_first_use(rows_by_use, len(texts)),
             "documents": len(suitable),
             "concepts": len(np.unique(texts.concepts[suitable])),
         }
     return counted
 
 
-def _take(left: Mask, rows: Mask | Ints) -> int:
-    """Remove some rows from those that are left, and return how many of them were."""
-    before = int(left.sum())
-    left[rows] = False
-    return before - int(left.sum())
+def _count_by_first_use(rows_by_use: Mapping[str, Mask | Ints], total: int) -> dict[str, int]:
+    """How many of ``total`` rows have each use; a row of several counts for the first of them."""
+    first = np.zeros(total, int)
+    for number, rows in reversed(list(enumerate(rows_by_use.values()))):
+        first[rows] = number
+    return dict(zip(rows_by_use, np.bincount(first, minlength=len(rows_by_use)).tolist(), strict=True))
 
 
 class _TrainingSet(NamedTuple):
-    """What a regime trains on, for all pairs or for one; ``label`` is for notes, ``details`` for signatures."""
+    """What a regime trains on, for all pairs or for one; ``label`` is for notes, ``details`` for signatures.
+
+    ``notes`` are those that have been added about systems trained on it.
+    """
 
     regime: Regime
     label: str
     details: str
     texts: dict[str, TokenisedTexts]
     pairs: list[PairQueries]
+    notes: set[str]
 
 
 def evaluate_documents(
@@ -165,7 +172,7 @@ def evaluate_documents(
     systems: Mapping[str, System],
     *,
     title: str,
-    variant: str = "whole documents",
+    preprocessing: str = "whole documents",
     regimes: Sequence[Regime] = ("joint",),
     pairs: Sequence[tuple[str, str]] | None = None,
     rank: int = 300,
@@ -179,14 +186,30 @@ def evaluate_documents(
 ) -> Run:
     """Train every system in every regime, and query it with held-out documents, pair by pair, in both directions.
 
-    ``pairs`` limits the evaluation to these language pairs. ``variant`` says in signatures what was done to the
-    texts. ``facts`` are added to those of the run. A system that cannot be trained or queried is one of the run's
+    ``pairs`` limits the evaluation to these language pairs. ``preprocessing`` says in signatures what was done to
+    the texts. ``facts`` are added to those of the run. A system that cannot be trained or queried is one of the run's
     ``failed``, and the others are evaluated. ``should_stop`` is called before each training; once it returns true, the
     run is built from what was measured.
     """
     split, filtered = held_out.split, held_out.filtered_corpus
     builder = RunBuilder(seed)
-    run_facts = _facts(held_out, variant, regimes, rank, seed, low_resource) | dict(facts or {})
+    run_facts: dict[str, Any] = {
+        "corpus": {"digest": split.corpus, "languages": count_by_use(held_out)},
+        "split": {
+            "seed": split.seed,
+            "digest": split.digest,
+            "smallest": split.min_unique,
+            "largest": split.max_unique,
+        },
+        "variant": preprocessing,  # its name in run.json; reports call it "texts"
+        "queries": held_out.query_set,
+        "csls": csls_facts(held_out.csls_over),
+        "regimes": list(regimes),
+        "rank": rank,
+        "seed": seed,
+        **({"low-resource": low_resource} if "low-resource" in regimes else {}),
+        **(facts or {}),
+    }
     _note_languages_without_queries(builder, split, filtered)
     if "transitive" in regimes:
         choose_bridge(split, filtered, split.pairs[0].langs, bridge)  # fail early
@@ -194,8 +217,7 @@ def evaluate_documents(
     evaluated = [pair for pair in split.pairs if wanted is None or set(pair.langs) in wanted]
     plan = [(r, group) for r in regimes for group in ([evaluated] if r == "joint" else [[p] for p in evaluated])]
     total = len(plan) * len(systems)
-    counterparts: dict[tuple[str, str], TokenisedTexts] = {}
-    noted: set[tuple[str, str]] = set()
+    monolingual_candidates: dict[tuple[str, str], TokenisedTexts] = {}
     for i, (regime, group) in enumerate(plan):
         training = _training_set(held_out, regime, group, low_resource, bridge, drop_shared, builder)
         if training is None:
@@ -207,26 +229,38 @@ def evaluate_documents(
                 builder.notes.append(f"stopped before {training.label}, {name}: {missing}")
                 return builder.build("documents", title, run_facts | {"rank": _used_ranks(builder.trained, rank)})
             progress(Progress("train and evaluate", done, total, f"{training.label}: {name}"))
-            langs, space, started = list(training.texts), None, time.perf_counter()
-            with builder.record_failure(name, regime, langs if regime == "joint" else group[0].langs):
-                space = system(training.texts, rank=rank, seed=seed)
-            if space is None:
-                continue
-            report = dict(space.report)
-            # A model that several systems share was trained before, for the first of them.
-            seconds = max(time.perf_counter() - started, float(report.get("seconds", 0)))
-            for note in (*report.get("notes", ()), report.get("warning")):
-                if note and (training.label, note) not in noted:  # by a system that shares the model
-                    noted.add((training.label, note))
-                    builder.note(f"{name}, {training.label}: {note}", group=f"{name}: {note.split()[0]}")
-            builder.trained.append(TrainedSystem(name, regime, langs, seconds, report))
-            _query(builder, held_out, training, name, space, [variant, training.details, name], counterparts)
+            space = _train(builder, training, name, system, rank, seed)
+            if space is not None:
+                details = [preprocessing, training.details, name]
+                _query(builder, held_out, training, name, space, details, monolingual_candidates)
     builder.notes += describe_wrong_answers(held_out.corpus, held_out.rows, builder.wrong_answers, seed)
     return builder.build("documents", title, run_facts | {"rank": _used_ranks(builder.trained, rank)})
 
 
+def _train(
+    builder: RunBuilder, training: _TrainingSet, name: str, system: System, rank: int, seed: int
+) -> Space | None:
+    """Train one system and record how; None if it fails, which is recorded as well."""
+    langs, space, started = list(training.texts), None, time.perf_counter()
+    with builder.record_failure(
+        name, training.regime, langs if training.regime == "joint" else training.pairs[0].langs
+    ):
+        space = system(training.texts, rank=rank, seed=seed)
+    if space is None:
+        return None
+    report = dict(space.report)
+    # A model that several systems share was trained before, for the first of them, which has the same notes.
+    seconds = max(time.perf_counter() - started, float(report.get("seconds", 0)))
+    for note in (*report.get("notes", ()), report.get("warning")):
+        if note and note not in training.notes:
+            training.notes.add(note)
+            builder.note(f"{name}, {training.label}: {note}", group=f"{name}: {note.split()[0]}")
+    builder.trained.append(TrainedSystem(name, training.regime, langs, seconds, report))
+    return space
+
+
 def _used_ranks(trained: Sequence[TrainedSystem], rank: int) -> int | str:
-    """The rank that the systems were trained with: less than the given one where few concepts allow no more."""
+    """The rank that the systems were trained with: lower than the given one where there are too few concepts for it."""
     used = sorted({int(each.report["rank"]) for each in trained if "rank" in each.report}) or [rank]
     return used[0] if len(used) == 1 else f"{used[0]} to {used[-1]}"
 
@@ -238,8 +272,8 @@ def _note_languages_without_queries(builder: RunBuilder, split: Split, corpus: E
         if lang not in queried:
             most = max(len(concepts[lang] & concepts[other]) for other in split.langs if other != lang)
             builder.notes.append(
-                f"{lang} has no queries: it shares {most:,} concepts with another language at most, and "
-                f"{MIN_QUERIES} queries, a tenth of the concepts, are needed"
+                f"{lang} has no queries: it shares at most {most:,} concepts with another language, and "
+                f"{MIN_QUERIES / MAX_QUERY_SHARE:.0f} are needed for {MIN_QUERIES} queries"
             )
 
 
@@ -258,7 +292,7 @@ def _training_set(
     rows = training_rows(
         split, corpus, regime, langs, low_resource=low_resource, bridge=bridge, drop_shared=drop_shared
     )
-    texts = {lang: corpus.languages[lang].rows(chosen) for lang, chosen in rows.items()}
+    texts = {lang: corpus.languages[lang].select_rows(chosen) for lang, chosen in rows.items()}
     label, details = str(regime), str(regime)
     if langs is not None:
         label += f" {'-'.join(langs)}"
@@ -272,7 +306,7 @@ def _training_set(
     if empty := [lang for lang, documents in texts.items() if not len(documents)]:
         builder.note(f"{label}: nothing left to train on in {', '.join(empty)}", group=f"nothing left, {regime}")
         return None
-    return _TrainingSet(regime, label, details, texts, pairs)
+    return _TrainingSet(regime, label, details, texts, pairs, set())
 
 
 def _query(
@@ -282,30 +316,31 @@ def _query(
     name: str,
     space: Space,
     system_details: list[str],
-    counterparts: dict[tuple[str, str], TokenisedTexts],
+    monolingual_candidates: dict[tuple[str, str], TokenisedTexts],
 ) -> None:
-    """Query one trained system in every direction; ``counterparts`` keeps candidates in the query language."""
-    cache = EmbeddingCache(space, held_out.texts)
-    split = held_out.split
-    for source, target in _directions(training.pairs):
-        if space.monolingual and (source, target) not in counterparts:
-            counterparts[source, target] = held_out.counterparts(source, target)
-        candidates = counterparts[source, target] if space.monolingual else held_out.texts[target]
+    """Query one trained system in every direction; ``monolingual_candidates`` keeps those that have been made."""
+    cache, split = EmbeddingCache(space, held_out.texts), held_out.split
+    candidates_note = " with trained candidates" if split.candidates_train else ""
+    for source, target in [direction for pair in training.pairs for direction in (pair.langs, pair.langs[::-1])]:
+        candidates = held_out.texts[target]
+        if space.monolingual:
+            if (source, target) not in monolingual_candidates:
+                monolingual_candidates[source, target] = held_out.monolingual_candidates(source, target)
+            candidates = monolingual_candidates[source, target]
         queries, background = held_out.queries(source, target), held_out.background(source, target)
         direction = Direction(source, target, held_out.texts[source], queries, background, candidates)
         names = [held_out.filtered_corpus.concepts[i] for i in held_out.texts[source].concepts[queries]]
         with builder.record_failure(name, training.regime, [source, target]):
             direction.record(
                 builder,
-                ScoredDirection(name, training.regime, source, target),
+                Condition(name, training.regime, source, target),
                 space,
                 direction.rank(cache),
                 concept_names=names,
                 test_set=[
                     "documents",
                     f"corpus {split.corpus} {'-'.join(split.langs)}",
-                    f"split {split.seed} {split.digest}"
-                    + (" with trained candidates" if split.candidates_train else ""),
+                    f"split {split.seed} {split.digest}{candidates_note}",
                     f"{source}>{target}",
                     f"{len(queries)} {held_out.query_set} queries",
                 ],
@@ -313,30 +348,3 @@ def _query(
                 shared=count_shared_concepts(training.texts, source, target),
                 csls_over=held_out.csls_over,
             )
-
-
-def _directions(pairs: Sequence[PairQueries]) -> Iterator[tuple[str, str]]:
-    for pair in pairs:
-        yield pair.langs
-        yield pair.langs[::-1]
-
-
-def _facts(
-    held_out: HeldOutDocuments, variant: str, regimes: Sequence[Regime], rank: int, seed: int, low_resource: int
-) -> dict[str, Any]:
-    split = held_out.split
-    return {
-        "corpus": {"digest": split.corpus, "languages": account(held_out)},
-        "split": {
-            "seed": split.seed,
-            "digest": split.digest,
-            "smallest": split.min_unique,
-            "largest": split.max_unique,
-        },
-        "variant": variant,
-        "queries": held_out.query_set,
-        "csls": {"neighbours": NEIGHBOURS, "over": held_out.csls_over},
-        "regimes": list(regimes),
-        "rank": rank,
-        "seed": seed,
-    } | ({"low-resource": low_resource} if "low-resource" in regimes else {})

@@ -12,16 +12,16 @@ from scipy.sparse.csgraph import connected_components
 from cr5._typing import Ints
 from cr5.corpus.documents import SCHEMA, Batch
 from cr5.errors import Cr5Error
-from cr5.evaluate.aligned import AlignedSentences
-from cr5.evaluate.run_builder import RunBuilder, ScoredDirection
-from cr5.evaluate.runs import TRAINED_ELSEWHERE, CslsOver, FailedSystem, Run, TrainedSystem
+from cr5.evaluate.aligned_sentences import AlignedSentences
+from cr5.evaluate.run_builder import Condition, RunBuilder, csls_facts
+from cr5.evaluate.runs import PRETRAINED, CslsOver, Run
 from cr5.evaluate.splits import QuerySet
+from cr5.evaluate.systems.pretrained import PretrainedSystems
 from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space
-from cr5.evaluate.tasks.directions import Direction, background_of
+from cr5.evaluate.tasks.directions import Direction, background_of, record_pretrained
 from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.retrieval.csls import NEIGHBOURS
 
 SENTENCE_QUERIES = 2000  # of a language pair
 SEPARATE_SHARE = 0.25  # of the sentences of a pair, from which IDF weights are computed
@@ -65,8 +65,8 @@ def sample_sentences(
         idf_rows, candidates = _split_groups(idf_rows, order_key, len(idf_rows) // 2)
         if not len(idf_rows):
             raise Cr5Error(
-                f"{name} has too few sentences to set some aside for validation; use {MIN_TO_SEPARATE:,} or more, or "
-                "give the number to set aside as `separate`"
+                f"{name} has too few sentences to keep some separate for validation; use {MIN_TO_SEPARATE:,} or more, "
+                "or give the number to keep separate as `separate`"
             )
     candidates = np.sort(candidates)
     chosen = random.choice(len(candidates), min(queries, len(candidates)), replace=False)
@@ -120,28 +120,24 @@ class _SentencePair:
 
 
 def evaluate_sentences(
-    spaces: Mapping[str, Space],
+    pretrained: PretrainedSystems,
     pairs: Sequence[AlignedSentences],
     *,
-    tokeniser: Tokeniser,
     queries: int = SENTENCE_QUERIES,
     separate: float = SEPARATE_SHARE,
     seed: int = 0,
     csls_over: CslsOver = "queries",
     query_set: QuerySet = "test",
     title: str = "sentences",
-    training_details: Mapping[str, str] | None = None,
-    failed: Sequence[FailedSystem] = (),
     progress: ProgressCallback = no_progress,
 ) -> Run:
     """Query trained systems with sentences, pair by pair, in both directions; ``sample_sentences`` draws them.
 
     If sentences are kept separate, a cr5 model takes its IDF weights from these, as in the paper, and is also
     evaluated with those of its training. Any sentence that is equivalent to the translation is right. A pair that the
-    first system does not know is left out for all. ``training_details`` says in a system's signature what it was
-    trained on. ``failed`` are systems that could not be trained.
+    first system does not know is left out for all.
     """
-    builder = RunBuilder(seed, failed=list(failed))
+    spaces, builder = pretrained.spaces, RunBuilder(seed, failed=list(pretrained.failed))
     pair_facts: dict[str, Any] = {}
     seen: set[frozenset[str]] = set()
     for i, pair in enumerate(pairs):
@@ -154,23 +150,21 @@ def evaluate_sentences(
             continue
         progress(Progress("tokenise", i, len(pairs), name))
         sample = sample_sentences(pair, queries=queries, separate=separate, seed=seed, query_set=query_set)
-        prepared = _prepare(pair, sample, tokeniser, f"seed {seed}", csls_over, query_set)
+        prepared = _prepare(pair, sample, pretrained.tokeniser, f"seed {seed}", csls_over, query_set)
         pair_facts[name] = _describe_pair(builder, prepared)
         for j, (system, space) in enumerate(spaces.items()):
             progress(Progress("evaluate", i * len(spaces) + j, len(pairs) * len(spaces), f"{name}: {system}"))
-            details = (training_details or {}).get(system, "")
-            with builder.record_failure(system, TRAINED_ELSEWHERE, pair.langs):
+            details = pretrained.details.get(system, "")
+            with builder.record_failure(system, PRETRAINED, pair.langs):
                 codes = {lang: space.code_of(lang) for lang in pair.langs}
-                for variant, variant_space, idf in _idf_variants(system, space, prepared, codes):
-                    _query(builder, prepared, variant, variant_space, codes, [details, idf])
-                langs = space.langs or list(codes.values())
-                seconds, report = float(space.report.get("seconds", 0.0)), dict(space.report)
-                builder.trained.append(TrainedSystem(system, TRAINED_ELSEWHERE, langs, seconds, report))
+                for name_with_idf, weighted, idf in _idf_choices(system, space, prepared, codes):
+                    _query(builder, prepared, name_with_idf, weighted, codes, [details, idf])
+                record_pretrained(builder, system, space, space.langs or list(codes.values()))
                 for lang, code in codes.items():
                     if lang != code:
                         builder.note(f"{system}, {name}: {lang} is queried as {code}", group=f"{system}, {lang}")
-    facts = {"pairs": pair_facts, "queries": query_set, "csls": {"neighbours": NEIGHBOURS, "over": csls_over}}
-    return builder.build("sentences", title, facts | {"seed": seed})
+    run_facts = {"pairs": pair_facts, "queries": query_set, "csls": csls_facts(csls_over), "seed": seed}
+    return builder.build("sentences", title, run_facts | dict(pretrained.facts))
 
 
 def _unknown_language(spaces: Mapping[str, Space], pair: AlignedSentences) -> str:
@@ -199,10 +193,11 @@ def _prepare(
         langs=list(pair.langs),
     )
     sentences = {lang: replace(texts, concepts=sample.concepts) for lang, texts in corpus.languages.items()}
-    candidates = {lang: texts.rows(sample.candidates) for lang, texts in sentences.items()}
-    idf_texts = {lang: texts.rows(sample.idf_rows) for lang, texts in sentences.items()}
-    background = None
-    if csls_over == "background":
+    candidates = {lang: texts.select_rows(sample.candidates) for lang, texts in sentences.items()}
+    idf_texts = {lang: texts.select_rows(sample.idf_rows) for lang, texts in sentences.items()}
+    if csls_over == "queries":
+        background = None
+    else:
         is_query = np.isin(sample.concepts[sample.candidates], sample.concepts[sample.queries])
         background = background_of(np.flatnonzero(~is_query), "-".join(pair.langs))
     rows = np.searchsorted(sample.candidates, sample.queries)
@@ -232,7 +227,7 @@ def _describe_pair(builder: RunBuilder, prepared: _SentencePair) -> dict[str, An
         )
     if not prepared.separate:
         builder.note(
-            f"{name}: {len(pair):,} sentences are too few to set some aside for IDF weights; models keep their own",
+            f"{name}: {len(pair):,} sentences are too few to keep some separate for IDF weights; models keep their own",
             group="idf",
         )
     return {
@@ -247,7 +242,7 @@ def _describe_pair(builder: RunBuilder, prepared: _SentencePair) -> dict[str, An
     }
 
 
-def _idf_variants(
+def _idf_choices(
     system: str, space: Space, prepared: _SentencePair, codes: Mapping[str, str]
 ) -> list[tuple[str, Space, str]]:
     """A space and, if its IDF weights can be replaced, also the one with the other weights: (name, space, details)."""
@@ -261,12 +256,7 @@ def _idf_variants(
 
 
 def _query(
-    builder: RunBuilder,
-    prepared: _SentencePair,
-    name: str,
-    space: Space,
-    codes: Mapping[str, str],
-    details: list[str],
+    builder: RunBuilder, prepared: _SentencePair, name: str, space: Space, codes: Mapping[str, str], details: list[str]
 ) -> None:
     a, b = prepared.pair.langs
     cache = EmbeddingCache(space, prepared.texts, codes)
@@ -275,7 +265,7 @@ def _query(
         direction = Direction(source, target, texts[source], queries, prepared.background, texts[target])
         direction.record(
             builder,
-            ScoredDirection(name, TRAINED_ELSEWHERE, source, target),
+            Condition(name, PRETRAINED, source, target),
             space,
             direction.rank(cache),
             concept_names=[f"{prepared.name}:{number + 1}" for number in prepared.concepts[queries]],
@@ -286,7 +276,7 @@ def _query(
                 f"{source}>{target}",
                 f"{len(queries)} {prepared.query_set} queries",
             ],
-            system_details=[TRAINED_ELSEWHERE, name, space.signature, *details],
+            system_details=[PRETRAINED, name, space.signature, *details],
             shared=space.training_concepts,
             csls_over=prepared.csls_over,
             code=codes[source],

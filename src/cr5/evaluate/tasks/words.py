@@ -1,8 +1,9 @@
 """The word task: find a word's translation among all words that a trained system knows in the other language."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -10,23 +11,16 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.errors import Cr5Error
 from cr5.evaluate.dictionaries import dictionary_languages, read_dictionary
-from cr5.evaluate.run_builder import RunBuilder, ScoredDirection
-from cr5.evaluate.runs import (
-    TRAINED_ELSEWHERE,
-    CslsOver,
-    FailedSystem,
-    Queries,
-    RankedCandidate,
-    Run,
-    TrainedSystem,
-)
+from cr5.evaluate.run_builder import Condition, RunBuilder, csls_facts
+from cr5.evaluate.runs import PRETRAINED, CslsOver, Queries, RankedCandidate, Run
 from cr5.evaluate.statistics import precision
+from cr5.evaluate.systems.pretrained import PretrainedSystems
 from cr5.evaluate.systems.space import Space, WordSpellings
-from cr5.evaluate.tasks.directions import MAX_BACKGROUND
+from cr5.evaluate.tasks.directions import MAX_BACKGROUND, record_pretrained
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, no_progress
-from cr5.retrieval.csls import NEIGHBOURS, csls_penalty, neighbourhood_means
-from cr5.retrieval.top_k import TIE_TOLERANCE, Measure
+from cr5.retrieval.csls import csls_penalty, neighbourhood_means
+from cr5.retrieval.top_k import Measure, tie_threshold
 from cr5.retrieval.vectors import row_products, unit_rows
 
 
@@ -99,14 +93,14 @@ def answer_ranks(
     if spellings:
         scores += _spelling_products(spellings, query_of, answer_rows)
     np.maximum.at(best, query_of, scores)
-    threshold = best - np.float32(TIE_TOLERANCE) * np.maximum(1, np.abs(best))
+    threshold = tie_threshold(best)
     above = np.zeros(n, np.int64)
     step = max(1, block_cells // max(n, 1))
     for start in range(0, m, step):
         block = slice(start, start + step)
         products = queries @ candidates[block].T - cost[block]
         if spellings:
-            products += spellings.weight * (spellings.source @ spellings.target[block].T).toarray()
+            products += spellings.products(block)
         no_less = products >= threshold[:, None]
         above += no_less.sum(axis=1)
         inside = slice(*np.searchsorted(answer_rows, [start, start + step]))
@@ -121,28 +115,23 @@ def _spelling_products(spellings: WordSpellings, queries: Ints, candidates: Ints
 
 
 def evaluate_words(
-    spaces: Mapping[str, Space],
+    pretrained: PretrainedSystems,
     dictionaries: Sequence[str | Path],
     *,
-    tokeniser: Tokeniser,
     csls_over: CslsOver = "queries",
     title: str = "words",
-    training_details: Mapping[str, str] | None = None,
-    failed: Sequence[FailedSystem] = (),
     progress: ProgressCallback = no_progress,
 ) -> Run:
     """Query trained systems for the translations of words; each dictionary is one direction.
 
     The candidates are all words that a system knows in the target language; any translation in the dictionary is
     right. A word that the system does not know, or none of whose translations it knows, has rank 0.
-    ``training_details`` says in a system's signature what it was trained on, ``failed`` are systems that could not be
-    trained.
     """
-    builder = RunBuilder(failed=list(failed))
+    spaces, builder = pretrained.spaces, RunBuilder(failed=list(pretrained.failed))
     all_queries: dict[str, WordQueries] = {}
     known: dict[str, dict[str, dict[str, int]]] = {}
     for path in dictionaries:
-        queries = read_word_queries(path, tokeniser)
+        queries = read_word_queries(path, pretrained.tokeniser)
         if queries.direction in all_queries:
             raise Cr5Error(f"{path}: another dictionary is also {queries.direction}; evaluate one at a time")
         all_queries[queries.direction] = queries
@@ -152,8 +141,8 @@ def evaluate_words(
         builder.queries[key] = Queries(*key, names, [1] * len(names), [])
         for j, (name, space) in enumerate(spaces.items()):
             progress(Progress("evaluate", i * len(spaces) + j, len(all_queries) * len(spaces), f"{direction}: {name}"))
-            details = (training_details or {}).get(name, "")
-            with builder.record_failure(name, TRAINED_ELSEWHERE, key):
+            details = pretrained.details.get(name, "")
+            with builder.record_failure(name, PRETRAINED, key):
                 known.setdefault(name, {})[direction] = _query(builder, queries, name, space, csls_over, details)
     described = {
         direction: {
@@ -164,8 +153,79 @@ def evaluate_words(
         }
         for (direction, queries), path in zip(all_queries.items(), dictionaries, strict=True)
     }
-    facts = {"dictionaries": described, "csls": {"neighbours": NEIGHBOURS, "over": csls_over}, "known": known}
-    return builder.build("words", title, facts)
+    run_facts = {"dictionaries": described, "csls": csls_facts(csls_over), "known": known}
+    return builder.build("words", title, run_facts | dict(pretrained.facts))
+
+
+@dataclass(frozen=True)
+class _Vocabularies:
+    """The words of both languages that a space knows, with the queries and their translations among them.
+
+    ``vectors`` and ``candidates`` are those of the query and of the target language. ``rows`` are the queries' rows of
+    ``vectors``, -1 for unknown words, ``answers`` the rows of their known translations in ``candidates``.
+    """
+
+    vectors: Array
+    candidates: Array
+    candidate_words: list[str]
+    spellings: WordSpellings | None
+    rows: Ints
+    answers: list[Ints]
+
+    @cached_property
+    def known(self) -> Ints:
+        """The queries that have both a vector and a translation with one."""
+        return np.flatnonzero((self.rows >= 0) & [len(rows) > 0 for rows in self.answers])
+
+    def penalties(self, csls_over: CslsOver, lang: str) -> dict[Measure, Array]:
+        """What each measure subtracts from the products with the candidates."""
+        over_queries = csls_over == "queries"
+        rows = self.rows[self.known] if over_queries else _background(lang, self.rows, len(self.vectors))
+        return {
+            "cosine": np.zeros(len(self.candidates)),
+            "csls": csls_penalty(neighbourhood_means(self.candidates, self.vectors[rows])),
+        }
+
+    def ranks(self, penalty: Array) -> Ints:
+        """The rank of the best answer of every query; 0 for a query that is not known."""
+        ranks, rows = np.zeros(len(self.rows), np.int64), self.rows[self.known]
+        spellings = self.spellings and self.spellings.select_rows(rows)
+        answers = [self.answers[i] for i in self.known]
+        ranks[self.known] = answer_ranks(
+            self.vectors[rows], self.candidates, answers, penalty=penalty, spellings=spellings
+        )
+        return ranks
+
+    def best(self, query: int, penalty: Array) -> list[RankedCandidate]:
+        """The ten best candidates of a query; none for an unknown word."""
+        row = self.rows[query]
+        if row < 0:
+            return []
+        scores = self.candidates @ self.vectors[row] - penalty
+        if self.spellings:
+            scores += self.spellings.select_rows(np.array([row])).products()[0]
+        return [
+            RankedCandidate(self.candidate_words[j], round(2 * float(scores[j]), 4), bool(j in self.answers[query]))
+            for j in np.argsort(-scores, kind="stable")[:10]
+        ]
+
+
+def _look_up(queries: WordQueries, space: Space, source: str, target: str) -> _Vocabularies:
+    """Find the queries and their translations among the words that a space knows, by its codes of the languages."""
+    words, candidate_words = space.words(source), space.words(target)
+    row_of, candidate_of = ({word: i for i, word in enumerate(vocabulary)} for vocabulary in (words, candidate_words))
+    answers = [
+        np.unique([candidate_of[token] for token in tokens if token in candidate_of]).astype(np.int64)
+        for tokens in queries.answers
+    ]
+    return _Vocabularies(
+        vectors=unit_rows(space.word_vectors(source)),
+        candidates=unit_rows(space.word_vectors(target)),
+        candidate_words=candidate_words,
+        spellings=space.word_spellings(source, target),
+        rows=np.array([row_of.get(word, -1) for word in queries.tokens], np.int64),
+        answers=answers,
+    )
 
 
 def _query(
@@ -174,68 +234,33 @@ def _query(
     """Query one space in one direction; return how many queries are known, not known, and without an answer."""
     source, target, size = queries.source, queries.target, len(queries.words)
     codes = {lang: space.code_of(lang) for lang in (source, target)}
-    words, candidate_words = space.words(codes[source]), space.words(codes[target])
     builder.notes += [
         f"{name}, {queries.direction}: {lang} is queried as {code}" for lang, code in codes.items() if lang != code
     ]
-    row_of, candidate_of = ({word: i for i, word in enumerate(vocabulary)} for vocabulary in (words, candidate_words))
-    rows = np.array([row_of.get(word, -1) for word in queries.tokens], np.int64)
-    answers = [
-        np.unique([candidate_of[token] for token in tokens if token in candidate_of]).astype(np.int64)
-        for tokens in queries.answers
-    ]
-    answered = np.array([len(rows_of_query) > 0 for rows_of_query in answers], bool)
-    known = np.flatnonzero((rows >= 0) & answered)
-    candidates, vectors = unit_rows(space.word_vectors(codes[target])), unit_rows(space.word_vectors(codes[source]))
-    query_vectors, known_answers = vectors[rows[known]], [answers[i] for i in known]
-    spellings = space.word_spellings(codes[source], codes[target])
-    background = query_vectors if csls_over == "queries" else vectors[_background(source, rows, len(words))]
-    penalties: dict[Measure, Array] = {
-        "cosine": np.zeros(len(candidates)),
-        "csls": csls_penalty(neighbourhood_means(candidates, background)),
-    }
-    ranks: dict[Measure, Ints] = {measure: np.zeros(size, np.int64) for measure in penalties}
-    for measure, penalty in penalties.items():
-        ranks[measure][known] = answer_ranks(
-            query_vectors,
-            candidates,
-            known_answers,
-            penalty=penalty,
-            spellings=spellings and spellings._replace(source=spellings.source[rows[known]]),
-        )
-    among_known = {measure: precision(by_query[known], 1) for measure, by_query in ranks.items()}
-    condition = ScoredDirection(name, TRAINED_ELSEWHERE, source, target)
-    compared_by = f"spelling {spellings.weight:g}" if spellings else ""
+    found = _look_up(queries, space, codes[source], codes[target])
+    penalties = found.penalties(csls_over, source)
+    ranks = {measure: found.ranks(penalty) for measure, penalty in penalties.items()}
+    condition = Condition(name, PRETRAINED, source, target)
+    compared_by = f"spelling {found.spellings.weight:g}" if found.spellings else ""
     builder.add_scores(
-        condition, ranks, np.arange(size), candidates=len(candidates), shared=space.training_concepts,
+        condition, ranks, np.arange(size), candidates=len(found.candidates), shared=space.training_concepts,
         test_set=["words", f"dictionary {queries.digest}", queries.direction, f"{size} queries"],
-        system_details=[TRAINED_ELSEWHERE, name, space.signature, compared_by, details], csls_over=csls_over,
+        system_details=[PRETRAINED, name, space.signature, compared_by, details], csls_over=csls_over,
     )  # fmt: skip
-    unknown, unanswered = int((rows < 0).sum()), int(((rows >= 0) & ~answered).sum())
+    known, unknown = len(found.known), int((found.rows < 0).sum())
+    unanswered = size - known - unknown
+    among_known = {measure: precision(of_all[found.known], 1) for measure, of_all in ranks.items()}
     builder.notes.append(
-        f"{name}, {queries.direction}: of {size:,} queries, {unknown:,} are not in its vocabulary and {unanswered:,} "
-        f"have no translation in it; these count as misses; P@1 among the other {len(known):,}: "
+        f"{name}, {queries.direction}: of {size:,} queries, {unknown:,} not in its vocabulary and {unanswered:,} "
+        f"without a translation in it count as misses; P@1 among the other {known:,}: "
         f"{among_known['cosine']:.1f} by cosine, {among_known['csls']:.1f} by CSLS"
     )
-    seconds, report = float(space.report.get("seconds", 0.0)), dict(space.report)
-    builder.trained.append(TrainedSystem(name, TRAINED_ELSEWHERE, sorted(codes.values()), seconds, report))
+    record_pretrained(builder, name, space, sorted(codes.values()))
     recorded = builder.queries[source, target]
     if space.reports_coverage and not recorded.coverage:
-        recorded.coverage.extend((rows >= 0).astype(float).tolist())
-
-        def describe_query(i: int) -> tuple[str, list[RankedCandidate]]:
-            if rows[i] < 0:
-                return queries.words[i], []
-            scores = candidates @ vectors[rows[i]] - penalties["csls"]
-            if spellings:
-                scores += spellings.weight * (spellings.target @ spellings.source[[rows[i]]].T).toarray().ravel()
-            return queries.words[i], [
-                RankedCandidate(candidate_words[j], round(2 * float(scores[j]), 4), bool(j in answers[i]))
-                for j in np.argsort(-scores, kind="stable")[:10]
-            ]
-
-        builder.add_examples(condition, ranks["csls"], describe_query)
-    return {"known": len(known), "unknown": unknown, "unanswered": unanswered}
+        recorded.coverage.extend((found.rows >= 0).astype(float).tolist())
+        builder.add_examples(condition, ranks["csls"], lambda i: (queries.words[i], found.best(i, penalties["csls"])))
+    return {"known": known, "unknown": unknown, "unanswered": unanswered}
 
 
 def _background(lang: str, rows: Ints, size: int) -> Ints:

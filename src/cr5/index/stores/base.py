@@ -1,8 +1,9 @@
 """The store: rows of documents with vectors and terms; the rows nearest to a query, and those that have its terms.
 
-A store knows rows, inner products and BM25, nothing of models and tokenisers; of CSLS it only keeps the means of every
-row. The base class checks what callers pass; ``lance`` (a folder) and ``postgres`` (a server) implement the rest. To
-add a store, write a subclass and list it in ``cr5.index.stores.registry``.
+A store handles rows, inner products and BM25, and needs neither model nor tokeniser; for CSLS it only stores the
+hubness of each row. The base class checks what callers pass; ``lance`` (a folder) and ``postgres`` (a server) implement
+the rest. To add a store, write a subclass and list it in ``cr5.index.stores.registry``; a method that is not abstract
+needs an override only where the store can do better.
 """
 
 import json
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5.corpus.fields import FIELDS, NO_FIELDS
-from cr5.errors import CorpusError, Cr5Error, quoted
+from cr5.errors import CorpusError, Cr5Error
 from cr5.index.filters import Filter, Where
 from cr5.index.stores.rows import (
     TEXT_COLUMNS,
@@ -29,13 +30,15 @@ from cr5.index.stores.rows import (
     valid_keys,
 )
 from cr5.index.terms import QueryKeys, QueryWord, TermCounts
+from cr5.message_parts import quoted
 from cr5.retrieval.bm25 import inverse_document_frequencies
-from cr5.retrieval.word_forms import Dictionary
+from cr5.retrieval.word_forms import TermDictionary
 
 FORMAT = 1  # version of the stored rows; other versions are rejected
 ANN_MIN_ROWS = 20_000  # rows from which an approximate index pays; smaller tables are searched exactly
 DEFAULT_COLUMNS = (*TEXT_COLUMNS, "hubness", FIELDS)  # all but the vector
 CANDIDATE_COLUMNS = ("id", "lang", "hubness")  # what reranking needs
+CANDIDATE_ROW_COLUMNS = ("id", "lang", "vector", "hubness")  # of ``CandidateRows``
 FOLDER_ADDRESS = "lance"  # of a store in the folder of the index
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
@@ -50,22 +53,28 @@ class Location(NamedTuple):
 
 
 class CandidateRows(NamedTuple):
-    """What ranking needs of some rows: ids, languages, vectors (rows x rank) and hubness (rows x languages)."""
+    """The columns of rows that ranking needs: ids, languages, vectors (rows x rank) and hubness (rows x languages)."""
 
     ids: list[str]
     langs: list[str]
     vectors: Floats
     hubness: Floats
 
+    @classmethod
+    def of_table(cls, rows: pa.Table) -> "CandidateRows":
+        """Those of a table with ``CANDIDATE_ROW_COLUMNS``."""
+        ids, langs = (rows[name].to_pylist() for name in ("id", "lang"))
+        return cls(ids, langs, to_matrix(rows["vector"]), to_matrix(rows["hubness"]))
+
 
 class Restriction(NamedTuple):
-    """The rows that a search is for: in some languages, or all if None, and those that match a filter, if any."""
+    """What restricts a search: languages (None: all) and a filter (None: none)."""
 
     langs: list[str] | None
     where: Filter | None
 
 
-class TextStats(NamedTuple):
+class FullTextStats(NamedTuple):
     """The rows of a language that have terms, and their mean length in words."""
 
     documents: int
@@ -75,7 +84,7 @@ class TextStats(NamedTuple):
 class Store(ABC):
     """Rows by id. Readers never wait for writers; threads may share a store.
 
-    Every row has a vector of length 1 (rank numbers) and its ``hubness``: one neighbourhood mean for each language. It
+    Every row has a vector of length 1 (rank numbers) and its ``hubness``: one number for each language. It
     may have terms, by which ``search_terms`` finds it, and ``fields``, JSON text, by which filters (``where``) choose
     rows. A store that an earlier version of cr5 wrote has no column for fields; all of them are empty.
     """
@@ -85,7 +94,7 @@ class Store(ABC):
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self.rank, self.languages = (schema.field(name).type.list_size for name in ("vector", "hubness"))
+        self.rank, self.language_count = (schema.field(name).type.list_size for name in ("vector", "hubness"))
 
     @classmethod
     @abstractmethod
@@ -94,12 +103,12 @@ class Store(ABC):
 
     @classmethod
     def new_record(cls, address: str) -> dict[str, Any]:
-        """What ``index.json`` has to remember of the location of a new store; no password."""
+        """The entries of ``index.json`` that locate a new store, without a password."""
         return {"store": address, "table": None}
 
     @classmethod
     @abstractmethod
-    def create(cls, location: Location, *, rank: int, languages: int) -> "Store":
+    def create(cls, location: Location, *, rank: int, language_count: int) -> "Store":
         """Create an empty store for vectors of ``rank`` numbers."""
 
     @classmethod
@@ -146,9 +155,7 @@ class Store(ABC):
 
     def candidates(self, ids: Sequence[str]) -> CandidateRows:
         """The rows with these ids as arrays, in the order of the ids; missing ones are left out."""
-        rows = self.get(ids, ("id", "lang", "vector", "hubness"))
-        found, langs = (rows[name].to_pylist() for name in ("id", "lang"))
-        return CandidateRows(found, langs, to_matrix(rows["vector"]), to_matrix(rows["hubness"]))
+        return CandidateRows.of_table(self.get(ids, CANDIDATE_ROW_COLUMNS))
 
     def records(self, ids: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]]:
         """The rows with these ids as dicts of strings, in the order of the ids; missing ones are left out."""
@@ -181,22 +188,21 @@ class Store(ABC):
 
         Only those in ``langs``, and those whose fields match the filter ``where``.
         """
-        columns, chosen = self._existing_columns(columns), self._restriction(langs, where)
-        batches = self._scan(self._stored(columns), chosen, batch_rows)
+        columns, restriction = self._existing_columns(columns), self._restriction(langs, where)
+        batches = self._scan(self._stored(columns), restriction, batch_rows)
         return (self._with_fields(batch, columns) for batch in batches)
 
-    def set_hubness(self, ids: Sequence[str], values: Floats) -> None:
-        """Replace the neighbourhood means (rows x languages) of some rows only; missing ids are ignored."""
-        self.set_all_hubness([(ids, values)])
-
     def set_all_hubness(self, batches: Iterable[tuple[Sequence[str], Floats]]) -> None:
-        """As ``set_hubness``, for batches of rows; readers may see the values of some batches before the others."""
+        """Replace the hubness (rows x languages) of batches of rows; missing ids are ignored.
+
+        Readers may see the values of some batches before the others.
+        """
         self._set_hubness(pair for pair in map(self._checked_hubness, batches) if pair[0])
 
     def _checked_hubness(self, batch: tuple[Sequence[str], Floats]) -> tuple[list[str], Floats]:
         ids, values = batch[0], np.asarray(batch[1], np.float32)
-        if values.shape != (len(ids), self.languages):
-            raise Cr5Error(f"hubness has shape {values.shape}; it must be ({len(ids)}, {self.languages})")
+        if values.shape != (len(ids), self.language_count):
+            raise Cr5Error(f"hubness has shape {values.shape}; it must be ({len(ids)}, {self.language_count})")
         if not np.isfinite(values).all():
             raise Cr5Error("hubness is not finite")
         last = {document_id: row for row, document_id in enumerate(ids)}
@@ -219,18 +225,16 @@ class Store(ABC):
         ``where`` to rows whose fields match a filter. With ``exact`` every row is compared; otherwise an approximate
         index, if ``optimise`` has built one, may miss a few.
         """
-        columns, chosen = self._existing_columns(columns), self._restriction(langs, where)
-        found = self._nearest(self._checked_vectors(vectors, k), k, chosen, self._stored(columns), exact)
+        columns, restriction = self._existing_columns(columns), self._restriction(langs, where)
+        found = self._nearest(self._checked_vectors(vectors, k), k, restriction, self._stored(columns), exact)
         return [self._with_fields(rows, [*columns, "cosine"]) for rows in found]
 
     def nearest_candidates(
         self, vector: Floats, k: int, *, langs: Collection[str] | None = None, where: Where | None = None
     ) -> tuple[CandidateRows, Floats]:
-        """What ranking needs of the rows that ``nearest`` finds for one vector, best first, and their cosines."""
-        [rows] = self.nearest(vector[None], k, langs=langs, columns=("id", "lang", "vector", "hubness"), where=where)
-        found, row_langs = (rows[name].to_pylist() for name in ("id", "lang"))
-        candidates = CandidateRows(found, row_langs, to_matrix(rows["vector"]), to_matrix(rows["hubness"]))
-        return candidates, rows["cosine"].to_numpy()
+        """As ``nearest`` for one vector: the columns that ranking needs of its rows, best first, and their cosines."""
+        [rows] = self.nearest(vector[None], k, langs=langs, columns=CANDIDATE_ROW_COLUMNS, where=where)
+        return CandidateRows.of_table(rows), rows["cosine"].to_numpy()
 
     def _checked_vectors(self, vectors: Floats, k: int) -> Floats:
         vectors = np.asarray(vectors, np.float32)
@@ -256,23 +260,23 @@ class Store(ABC):
         """The k rows of a language with the largest BM25 of weighted words, best first; the column "bm25" is added.
 
         bm25 = sum over the words of weight tf / (tf + k1 (1 - b + b length / mean length)), where tf is the sum of
-        share x count over the terms of a word, and the mean length is that of the language. Rows without any of the
+        boost x count over the terms of a word, and the mean length is that of the language. Rows without any of the
         terms are left out. The weights are inverse document frequencies, or whatever the caller prefers. ``where``
         restricts the result to rows whose fields match a filter; the mean length stays the same.
         """
-        columns, (langs, chosen) = self._existing_columns(columns), self._restriction([lang], where)
+        columns, (langs, parsed) = self._existing_columns(columns), self._restriction([lang], where)
         keys = _checked_words(words, lang, k)
         if not langs or not len(keys.keys):
             return self.schema.empty_table().select(columns).append_column("bm25", pa.array([], pa.float32()))
-        rows = self._search_terms(keys, lang, k, self._stored(columns), chosen)
+        rows = self._search_terms(keys, lang, k, self._stored(columns), parsed)
         return self._with_fields(rows, [*columns, "bm25"])
 
     def search_term_ids(
         self, words: Sequence[QueryWord], lang: str, k: int, *, where: Where | None = None
     ) -> dict[str, float]:
         """The ids of the rows that ``search_terms`` finds, best first, and the BM25 of each."""
-        (langs, chosen), keys = self._restriction([lang], where), _checked_words(words, lang, k)
-        return self._search_term_ids(keys, lang, k, chosen) if langs and len(keys.keys) else {}
+        (langs, parsed), keys = self._restriction([lang], where), _checked_words(words, lang, k)
+        return self._search_term_ids(keys, lang, k, parsed) if langs and len(keys.keys) else {}
 
     def inverse_document_frequencies(self, terms: Collection[str], lang: str) -> dict[str, float]:
         """ln(1 + (n - df + 1/2) / (df + 1/2)) of each of these terms among the n rows of a language that have terms."""
@@ -290,20 +294,20 @@ class Store(ABC):
         return dict(zip(names, frequencies, strict=True))
 
     @abstractmethod
-    def dictionaries(self, lang: str) -> list[Dictionary]:
+    def term_dictionaries(self, lang: str) -> list[TermDictionary]:
         """The words of a language's terms, in parts that may overlap; also words that only deleted rows had."""
 
     @abstractmethod
-    def text_stats(self) -> dict[str, TextStats]:
+    def full_text_stats(self) -> dict[str, FullTextStats]:
         """For each language, how many rows have terms, and how long they are."""
 
     def _documents_with_terms(self, lang: str) -> int:
-        stats = self.text_stats().get(lang)
+        stats = self.full_text_stats().get(lang)
         return stats.documents if stats else 0
 
-    @abstractmethod
     def ids_without_terms(self) -> list[str]:
         """The ids of rows that have no terms, because an earlier version of cr5 wrote them."""
+        return []
 
     def add_terms(self, ids: Sequence[str], terms: TermCounts) -> None:
         """Give terms to rows that have none; other rows keep theirs, and missing ids are ignored."""
@@ -314,12 +318,11 @@ class Store(ABC):
         if keys:
             self._add_terms(keys, terms.select_rows(np.array([last[key] for key in keys])))
 
-    @abstractmethod
     def has_fields(self) -> bool:
         """Whether the store has a column for fields; one that an earlier version of cr5 wrote has none."""
+        return True
 
-    @abstractmethod
-    def add_fields(self) -> None:
+    def add_fields(self) -> None:  # noqa: B027
         """Add the column for fields, which are empty, if there is none."""
 
     @abstractmethod
@@ -332,8 +335,13 @@ class Store(ABC):
         ``index`` is the type of the approximate index, or "none"; ``unindexed`` are the rows that it does not have.
         ``full_text`` is the number of rows that have terms, and ``fields`` whether rows can have fields.
         """
-        about = {"store": self.label.lower(), "rank": self.rank, "extras": self.languages, "fields": self.has_fields()}
-        return about | self._stats() | {"full_text": sum(stats.documents for stats in self.text_stats().values())}
+        about = {
+            "store": self.label.lower(),
+            "rank": self.rank,
+            "extras": self.language_count,
+            "fields": self.has_fields(),
+        }
+        return about | self._stats() | {"full_text": sum(stats.documents for stats in self.full_text_stats().values())}
 
     @abstractmethod
     def close(self) -> None:
@@ -356,14 +364,14 @@ class Store(ABC):
         return take_ids(rows, ids).select(columns)
 
     @abstractmethod
-    def _scan(self, columns: list[str], chosen: Restriction, batch_rows: int) -> Iterator[pa.RecordBatch]: ...
+    def _scan(self, columns: list[str], restriction: Restriction, batch_rows: int) -> Iterator[pa.RecordBatch]: ...
 
     @abstractmethod
     def _set_hubness(self, batches: Iterable[tuple[list[str], Floats]]) -> None: ...
 
     @abstractmethod
     def _nearest(
-        self, vectors: Floats, k: int, chosen: Restriction, columns: list[str], exact: bool
+        self, vectors: Floats, k: int, restriction: Restriction, columns: list[str], exact: bool
     ) -> list[pa.Table]: ...
 
     @abstractmethod
@@ -396,10 +404,10 @@ class Store(ABC):
         keys = None if langs is None else valid_keys(langs)
         if not where:
             return Restriction(keys, None)
-        chosen = Filter.parse(where)
-        if not chosen.conditions or self.has_fields():
-            return Restriction(keys, chosen if chosen.conditions else None)
-        return Restriction(keys if chosen.matches({}) else [], None)
+        parsed = Filter.parse(where)
+        if not parsed.conditions or self.has_fields():
+            return Restriction(keys, parsed if parsed.conditions else None)
+        return Restriction(keys if parsed.matches({}) else [], None)
 
     def _stored(self, columns: list[str]) -> list[str]:
         """Those of some columns that the store has."""
@@ -418,31 +426,23 @@ def _checked_words(words: Sequence[QueryWord], lang: str, k: int) -> QueryKeys:
     """The words of a query as arrays; an error if a weight, or k, is wrong."""
     if k < 1:
         raise Cr5Error(f"`k={k}` is not positive; use 1 or more")
-    keys = QueryKeys.make(words, lang)
-    if all(0 <= share < np.inf and 0 <= word.weight < np.inf for word in words for share in word.terms.values()):
-        return keys
-    for word in words:
-        for term, share in word.terms.items():
-            for value in (word.weight, share):
-                if not 0 <= value < np.inf:
-                    raise Cr5Error(f"the weight of the term {quoted(term)} is {value}; use a number from 0 on")
-    return keys
+    return QueryKeys.make(words, lang)
 
 
-def write_header(rank: int, languages: int) -> str:
+def write_header(rank: int, language_count: int) -> str:
     """A JSON header to be stored beside the rows: format version and widths."""
-    return json.dumps({"cr5": FORMAT, "rank": rank, "extras": languages})
+    return json.dumps({"cr5": FORMAT, "rank": rank, "extras": language_count})
 
 
 def read_header(text: str | None, location: str, rank: int | None) -> pa.Schema:
     """The schema of the store at ``location`` from its header; check its format version, and its rank if given."""
     try:
         header = json.loads(text or "")
-        number, stored_rank, languages = int(header["cr5"]), int(header["rank"]), int(header["extras"])
+        number, stored_rank, language_count = int(header["cr5"]), int(header["rank"]), int(header["extras"])
     except (ValueError, TypeError, KeyError):
         raise Cr5Error(f"{location}: this is not a cr5 index; check the location") from None
     if number != FORMAT:
         raise Cr5Error(f"{location}: the index has format {number}, this version reads {FORMAT}; build the index again")
     if rank is not None and rank != stored_rank:
         raise Cr5Error(f"{location}: the vectors have rank {stored_rank}, not {rank}; use the model of the index")
-    return make_schema(stored_rank, languages)
+    return make_schema(stored_rank, language_count)

@@ -9,7 +9,7 @@ row gets a slot, a number that is never reused. Beside the table are files that 
 - ``hubness.npy``: refreshed hubness by slot, which takes precedence over the hubness in the table.
 
 Writers wait for each other at a lock file; readers use the newest version and never wait. ``optimise`` holds that lock
-only to compact the table and to activate files: it merges large files and trains the IVF index beside other writers.
+only to compact the table and to activate files: it merges large files and trains the IVF index while others write.
 """
 
 import importlib
@@ -27,14 +27,8 @@ from cr5.errors import Cr5Error
 from cr5.index import ivf
 from cr5.index.filters import Filter, Where
 from cr5.index.ivf import IvfIndex
-from cr5.index.stores.base import (
-    FOLDER_ADDRESS,
-    CandidateRows,
-    Location,
-    Restriction,
-    TextStats,
-    write_header,
-)
+from cr5.index.stores.base import FOLDER_ADDRESS, CandidateRows, FullTextStats, Location, Restriction, write_header
+from cr5.index.stores.lance_full_text import full_text_stats
 from cr5.index.stores.lance_reader import update_hubness
 from cr5.index.stores.lance_table import (
     SCAN_BATCH_ROWS,
@@ -52,12 +46,11 @@ from cr5.index.stores.lance_versions import (
     OPTIMISE_LOCK,
     TABLE,
     LanceLimits,
-    LanceVersions,
+    LanceReading,
 )
-from cr5.index.stores.lance_words import text_stats
 from cr5.index.stores.rows import Floats, make_schema, take_best
 from cr5.index.terms import QueryKeys, TermCounts
-from cr5.retrieval.word_forms import Dictionary
+from cr5.retrieval.word_forms import TermDictionary
 from cr5.storage.atomic import atomic_write, discard
 from cr5.storage.locks import locked
 
@@ -65,7 +58,7 @@ if TYPE_CHECKING:
     from lancedb.expr import Expr
 
 
-class LanceStore(LanceVersions):
+class LanceStore(LanceReading):
     """Documents in a folder."""
 
     label = "LanceDB"
@@ -76,16 +69,16 @@ class LanceStore(LanceVersions):
 
     @classmethod
     def create(
-        cls, location: Location, *, rank: int, languages: int, limits: LanceLimits | None = None
+        cls, location: Location, *, rank: int, language_count: int, limits: LanceLimits | None = None
     ) -> "LanceStore":
         """Create an empty store in a folder, which may hold other files."""
-        lancedb, columns, folder = import_lancedb(), make_schema(rank, languages), location.folder
+        lancedb, columns, folder = import_lancedb(), make_schema(rank, language_count), location.folder
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / LOCK_FILE):
             if (folder / f"{TABLE}.lance").exists():
                 raise Cr5Error(f"{folder}: there is an index already; open it, or delete the folder")
             columns = columns.append(pa.field("slot", pa.int64(), nullable=False))
-            columns = columns.with_metadata({"cr5": write_header(rank, languages)})
+            columns = columns.with_metadata({"cr5": write_header(rank, language_count)})
             stable = {"new_table_enable_stable_row_ids": "true"}  # the IVF index refers to rows by their ids
             table = lancedb.connect(folder).create_table(TABLE, schema=columns, storage_options=stable)
             _create_indexes(table)
@@ -106,7 +99,7 @@ class LanceStore(LanceVersions):
             first = self._unused_slot()
             slots = np.arange(first, first + table.num_rows)
             if terms is not None:
-                self._words.add(table, slots, terms)
+                self._full_text.add(table, slots, terms)
             table = table.append_column(pa.field("slot", pa.int64(), nullable=False), pa.array(slots))
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             done = merge.execute(table)
@@ -118,7 +111,7 @@ class LanceStore(LanceVersions):
     def _delete(self, keys: list[str]) -> int:
         with self._writing():
             slots = self._read_ids(keys, ["slot"])["slot"].to_numpy()
-            self._words.reserve(int(slots.max(initial=-1)) + 1)
+            self._full_text.reserve(int(slots.max(initial=-1)) + 1)
             return int(self._table.delete(self._is_in("id", keys)).num_deleted_rows)
 
     def candidates(self, ids: Sequence[str]) -> CandidateRows:
@@ -136,8 +129,8 @@ class LanceStore(LanceVersions):
         reader, version = self._newest_reader()
         if reader is None:
             return super().nearest_candidates(vector, k, langs=langs, where=where)
-        [checked], (keys, chosen) = self._checked_vectors(vector[None], k), self._restriction(langs, where)
-        return reader.nearest_candidates(checked, k, keys, self._masks.get(chosen, version) if chosen else None)
+        [checked], (keys, parsed) = self._checked_vectors(vector[None], k), self._restriction(langs, where)
+        return reader.nearest_candidates(checked, k, keys, self._masks.get(parsed, version) if parsed else None)
 
     def _get(self, ids: Sequence[str], columns: list[str]) -> pa.Table:
         reader, _ = self._newest_reader()
@@ -155,8 +148,8 @@ class LanceStore(LanceVersions):
                 counts[pair["values"]] = counts.get(pair["values"], 0) + pair["counts"]
         return dict(sorted(counts.items()))
 
-    def _scan(self, columns: list[str], chosen: Restriction, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        langs, where = chosen
+    def _scan(self, columns: list[str], restriction: Restriction, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        langs, where = restriction
         search = self._table.search().select(_with_slot([*columns, *([FIELDS] if where else [])]))
         if langs is not None:
             search = search.where(self._is_in("lang", langs))
@@ -176,7 +169,7 @@ class LanceStore(LanceVersions):
                 slots = existing["slot"].to_numpy()
                 lacking = int(slots.max(initial=-1)) + 1 - len(hubness)
                 if lacking > 0:  # twice as many at once, so that many batches take linear time
-                    more = np.full((max(lacking, len(hubness)), self.languages), np.nan, np.float32)
+                    more = np.full((max(lacking, len(hubness)), self.language_count), np.nan, np.float32)
                     hubness = np.concatenate([hubness, more])
                 hubness[slots], has_new = values[rows], True
             if has_new:
@@ -185,8 +178,10 @@ class LanceStore(LanceVersions):
                 with atomic_write(path, temporary=path.with_suffix(".part")) as file:
                     np.save(file, hubness[:used])
 
-    def _nearest(self, vectors: Floats, k: int, chosen: Restriction, columns: list[str], exact: bool) -> list[pa.Table]:
-        (reader, version), results, (langs, where) = self._newest_reader(), [], chosen
+    def _nearest(
+        self, vectors: Floats, k: int, restriction: Restriction, columns: list[str], exact: bool
+    ) -> list[pa.Table]:
+        (reader, version), results, (langs, where) = self._newest_reader(), [], restriction
         allowed = self._masks.get(where, version) if where else None
         for vector in vectors:  # one by one, so that a result does not depend on the other queries of the call
             if reader is not None and (reader.ivf is None or not exact):
@@ -200,7 +195,7 @@ class LanceStore(LanceVersions):
         return results
 
     def _search_terms(self, words: QueryKeys, lang: str, k: int, columns: list[str], where: Filter | None) -> pa.Table:
-        reader, version = self._newest_words()
+        reader, version = self._newest_full_text()
         ids, scores = list[str](), np.empty(0, np.float32)
         if reader:
             ids, scores = reader.search(words, lang, k, self._masks.get(where, version) if where else None)
@@ -210,7 +205,7 @@ class LanceStore(LanceVersions):
         return rows.select(columns).append_column("bm25", pa.array(scores))
 
     def _search_term_ids(self, words: QueryKeys, lang: str, k: int, where: Filter | None) -> dict[str, float]:
-        words_reader, version = self._newest_words()
+        words_reader, version = self._newest_full_text()
         if words_reader is None:
             return {}
         allowed = self._masks.get(where, version) if where else None
@@ -224,34 +219,34 @@ class LanceStore(LanceVersions):
         return dict(zip(ids, scores.tolist(), strict=True))
 
     def _document_frequencies(self, terms: list[str], lang: str) -> list[int]:
-        reader, _ = self._newest_words()
+        reader, _ = self._newest_full_text()
         return reader.term_frequencies(terms, lang) if reader else [0] * len(terms)
 
-    def dictionaries(self, lang: str) -> list[Dictionary]:
-        reader, _ = self._newest_words()
-        return reader.dictionaries(lang) if reader else []
+    def term_dictionaries(self, lang: str) -> list[TermDictionary]:
+        reader, _ = self._newest_full_text()
+        return reader.term_dictionaries(lang) if reader else []
 
-    def text_stats(self) -> dict[str, TextStats]:
-        return text_stats(self._newest_words()[0])
+    def full_text_stats(self) -> dict[str, FullTextStats]:
+        return full_text_stats(self._newest_full_text()[0])
 
     def _documents_with_terms(self, lang: str) -> int:
-        reader, _ = self._newest_words()
+        reader, _ = self._newest_full_text()
         return reader.language(lang).documents if reader else 0
 
     def ids_without_terms(self) -> list[str]:
         ids: list[str] = []
         for batch in self._table.search().select(["id", "slot"]).to_batches(batch_size=SCAN_BATCH_ROWS):
-            lacking = ~self._words.has_terms(batch["slot"].to_numpy())
+            lacking = ~self._full_text.has_terms(batch["slot"].to_numpy())
             ids += batch["id"].filter(pa.array(lacking)).to_pylist()
         return ids
 
     def _add_terms(self, keys: list[str], terms: TermCounts) -> None:
         with self._writing():
             rows, row_of = self._read_ids(keys, ["id", "lang", "slot"]), {key: row for row, key in enumerate(keys)}
-            rows = rows.filter(pa.array(~self._words.has_terms(rows["slot"].to_numpy())))
-            chosen = np.array([row_of[key] for key in rows["id"].to_pylist()], np.int64)
-            if len(chosen):
-                self._words.add(rows, rows["slot"].to_numpy(), terms.select_rows(chosen))
+            rows = rows.filter(pa.array(~self._full_text.has_terms(rows["slot"].to_numpy())))
+            numbers = np.array([row_of[key] for key in rows["id"].to_pylist()], np.int64)
+            if len(numbers):
+                self._full_text.add(rows, rows["slot"].to_numpy(), terms.select_rows(numbers))
 
     def has_fields(self) -> bool:
         self._has_fields = self._has_fields or FIELDS in self._table.schema.names
@@ -270,7 +265,7 @@ class LanceStore(LanceVersions):
                 self._compact(rows)
                 version = int(self._table.version)
                 self._next_slot = (version, next_slot)  # the rows keep their slots
-            self._words.merge(self._writing)
+            self._full_text.merge(self._writing)
             if rows < self.limits.ann_min_rows:
                 return
             index = self._ivf.get()
@@ -288,9 +283,9 @@ class LanceStore(LanceVersions):
             self._table.optimize(cleanup_older_than=limits.version_lifetime)
         elif self._count_unindexed_ids() > max(limits.max_unindexed_rows, limits.reindexing_growth * rows):
             _create_indexes(self._table)
-        deleted = self._words.documents - rows
-        if deleted > limits.retrain_deleted_share * self._words.documents:
-            self._words.purge(lambda: existing_slots(self._table), limits.retrain_deleted_share)
+        deleted = self._full_text.documents - rows
+        if deleted > limits.retrain_deleted_share * self._full_text.documents:
+            self._full_text.purge(lambda: existing_slots(self._table), limits.retrain_deleted_share)
 
     def _build_ivf(self, version: int, rows: int, next_slot: int) -> None:
         """Train the IVF index with the rows of a version, and add those that are written meanwhile."""
@@ -302,7 +297,7 @@ class LanceStore(LanceVersions):
             newest = self._unused_slot()
             if newest > next_slot:
                 ivf.extend(built, _read_rows(self._table, next_slot, ivf.COLUMNS), newest)
-            ivf.adopt(self.folder / IVF_FOLDER, built)
+            ivf.install(self.folder / IVF_FOLDER, built)
 
     def _stats(self) -> dict[str, Any]:
         index, rows = self._ivf.get(), self._table.count_rows()
@@ -331,12 +326,12 @@ class LanceStore(LanceVersions):
         return self._select(search.to_arrow(), columns, self._read_hubness())
 
     def _unused_slot(self) -> int:
-        """A slot from which on no row has ever been in the IVF index, or had terms or refreshed hubness."""
+        """A slot such that neither it nor any later one has been in the IVF index or had terms or refreshed hubness."""
         version, slot = self._next_slot
         if version == self._table.version:
-            return max(slot, self._words.next_slot)
+            return max(slot, self._full_text.next_slot)
         index = self._ivf.get()
-        slot = max(len(self._read_hubness()), index.next_slot if index else 0, self._words.next_slot)
+        slot = max(len(self._read_hubness()), index.next_slot if index else 0, self._full_text.next_slot)
         return max([slot, *(int(slots.max()) + 1 for slots in read_slots(self._table) if len(slots))])
 
     def _select(self, rows: pa.Table | pa.RecordBatch, columns: list[str], hubness: Floats) -> pa.Table:
@@ -379,11 +374,9 @@ class LanceStore(LanceVersions):
         return int(self._table.count_rows(f"slot >= {slot}"))
 
     def _needs_training(self, index: IvfIndex, rows: int) -> bool:
-        deleted = len(index) + self._count_from(index.next_slot) - rows
-        limits = self.limits
-        return rows > limits.retrain_growth * index.rows_at_training or deleted > limits.retrain_deleted_share * len(
-            index
-        )
+        deleted, limits = len(index) + self._count_from(index.next_slot) - rows, self.limits
+        has_grown = rows > limits.retrain_growth * index.rows_at_training
+        return has_grown or deleted > limits.retrain_deleted_share * len(index)
 
     def _extend_ivf(self, first_slot: int, next_slot: int) -> None:
         rows = _read_rows(self._table, first_slot, ivf.COLUMNS)
@@ -392,8 +385,10 @@ class LanceStore(LanceVersions):
     def _needs_compaction(self, rows: int) -> bool:
         """Whether there are so many small files that they slow down reading.
 
-        A compaction may rewrite all rows, and leaves the files before it for a while. The more rows there are, the more
-        files are allowed, so that the time of all compactions together is proportional to the number of rows.
+        A compaction may rewrite all rows, and leaves the files before it for ``version_lifetime``. The more rows there
+        are, the more files are allowed, so that the time of all compactions together is proportional to the number of
+        rows. Old versions alone are a reason only when the oldest has twice that age: what a compaction has left is
+        younger than its lifetime, so that the next one for this reason is a whole lifetime later.
         """
         limits = self.limits
         most_files = max(limits.max_small_files, limits.small_files_per_row * rows)
@@ -401,7 +396,7 @@ class LanceStore(LanceVersions):
             return True
         times = [path.stat().st_mtime for path in (self.folder / f"{TABLE}.lance" / "_versions").iterdir()]
         lifetime = self.limits.version_lifetime.total_seconds()
-        return len(times) > self.limits.max_small_files and time.time() - min(times) > lifetime
+        return len(times) > self.limits.max_small_files and time.time() - min(times) > 2 * lifetime
 
 
 def _read_rows(table: Any, first_slot: int, columns: Sequence[str]) -> Iterator[pa.Table]:

@@ -21,7 +21,7 @@ BATCH_ROWS = 2**14  # that are read at a time, with their fields
 
 
 @dataclass
-class _Known:
+class _CachedMask:
     """The slots whose rows match a filter, as of a version of the table."""
 
     version: int = 0
@@ -32,23 +32,23 @@ class _Known:
 class SlotMasks:
     """The masks of the most recent filters; ``open_version`` opens a version of the table."""
 
-    def __init__(self, open_version: Callable[[int], Any], max_masks: int = MAX_MASKS) -> None:
-        self._open_version, self._max_masks = open_version, max_masks
-        self._lock, self._known = threading.Lock(), OrderedDict[str, _Known]()
+    def __init__(self, open_version: Callable[[int], Any]) -> None:
+        self._open_version = open_version
+        self._lock, self._cached = threading.Lock(), OrderedDict[str, _CachedMask]()
 
     def get(self, where: Filter, version: int) -> Mask:
         """True at the slots of all rows of a version that match a filter; slots of other rows may be either."""
         with self._lock:
-            known = self._known.setdefault(where.key, _Known())
-            self._known.move_to_end(where.key)
-            if len(self._known) > self._max_masks:
-                self._known.popitem(last=False)
-        with known.lock:
-            if version < known.version:  # rows that have been deleted since then may be unknown
+            cached = self._cached.setdefault(where.key, _CachedMask())
+            self._cached.move_to_end(where.key)
+            if len(self._cached) > MAX_MASKS:
+                self._cached.popitem(last=False)
+        with cached.lock:
+            if version < cached.version:  # rows that have been deleted since then may be unknown
                 return self._extend(np.zeros(0, bool), where, version)
-            if version > known.version:
-                known.mask, known.version = self._extend(known.mask, where, version), version
-            return known.mask
+            if version > cached.version:
+                cached.mask, cached.version = self._extend(cached.mask, where, version), version
+            return cached.mask
 
     def _extend(self, mask: Mask, where: Filter, version: int) -> Mask:
         """A mask with the rows from its end on as well."""

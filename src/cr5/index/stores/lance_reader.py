@@ -5,7 +5,7 @@ compared exactly: those that were written after the IVF index, and all rows of a
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from cr5._typing import Ints, Mask
 from cr5.index.ivf import ROW_COLUMNS, IvfIndex
-from cr5.index.segments import look_up
+from cr5.index.segments import slots_exist
 from cr5.index.stores.base import CandidateRows
 from cr5.index.stores.rows import Floats, take_best, take_ids, to_lists, to_matrix
 from cr5.index.strings import Strings
 
 READER_COLUMNS = (*ROW_COLUMNS, "vector")  # the columns that a reader has of every row
-KNOWN_IDS = 200_000  # whose rows a reader remembers
+MAX_CACHED_IDS = 200_000  # whose rows a reader remembers
+MAX_KEPT_BYTES = 2**24  # of texts that are kept as strings as well
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,6 @@ class MemoryRows:
         return langs
 
     @cached_property
-    def lang_numbers(self) -> tuple[dict[str, int], Ints]:
-        """A number for each language, and those of all rows."""
-        numbers = {lang: number for number, lang in enumerate(dict.fromkeys(self.langs))}
-        return numbers, np.array([numbers[lang] for lang in self.langs], np.int64)
-
-    @cached_property
     def hubness(self) -> Floats:
         """The hubness of each row (rows x languages)."""
         return to_matrix(self.rows["hubness"])
@@ -60,21 +55,30 @@ class MemoryRows:
         return list(self.row_of)
 
     @cached_property
-    def _columns(self) -> dict[str, Strings]:
+    def columns(self) -> frozenset[str]:
+        """The names of the columns."""
+        return frozenset(self.rows.column_names)
+
+    @cached_property
+    def _strings(self) -> dict[str, Callable[[Ints], list[str]]]:
         return {}
 
     def strings(self, rows: Ints, name: str) -> list[str]:
         """A column of strings of some rows."""
-        if self.rows[name].null_count:
-            return list(self.rows[name].take(rows).to_pylist())
-        if name not in self._columns:
-            self._columns[name] = Strings(self.rows[name].combine_chunks())
-        return self._columns[name].take(rows)
+        take = self._strings.get(name)
+        if take is None:
+            column = self.rows[name].combine_chunks()
+            strings = Strings(column, keeps=name != "text" or column.nbytes <= MAX_KEPT_BYTES)
+            take = self._strings[name] = (
+                (lambda rows: list(column.take(rows).to_pylist())) if column.null_count else strings.take
+            )
+        return take(rows)
 
     @cached_property
     def _masks(self) -> dict[str, Mask]:
         """Whether each row is in a language."""
-        numbers, of_rows = self.lang_numbers
+        numbers = {lang: number for number, lang in enumerate(dict.fromkeys(self.langs))}
+        of_rows = np.array([numbers[lang] for lang in self.langs], np.int64)
         return {lang: of_rows == number for lang, number in numbers.items()}
 
     def get(self, ids: Sequence[str], columns: Collection[str]) -> pa.Table:
@@ -93,43 +97,44 @@ class MemoryRows:
         self, vector: Floats, k: int, langs: list[str] | None, allowed: Mask | None
     ) -> tuple[Ints, Floats]:
         """The k rows nearest to a vector, best first, and their cosines."""
-        from cr5.retrieval.kernels import keep_best, multiply
+        from cr5.retrieval.kernels import keep_nearest
 
-        chosen = np.full(len(self.vectors), langs is None)
+        is_allowed = np.full(len(self.vectors), langs is None)
         for lang in langs or ():
-            chosen |= self._masks.get(lang, False)
+            is_allowed |= self._masks.get(lang, False)
         if allowed is not None:
-            chosen = chosen & look_up(allowed, self.rows["slot"].to_numpy())
-        k = min(k, int(chosen.sum()))
-        best, cosines = np.full(k, len(chosen)), np.full(k, -np.inf, np.float32)
+            is_allowed = is_allowed & slots_exist(allowed, self.rows["slot"].to_numpy())
+        k = min(k, int(is_allowed.sum()))
+        best, cosines = np.full(k, len(is_allowed)), np.full(k, -np.inf, np.float32)
         if k:
-            keep_best(multiply(self.vectors, vector), chosen, cosines, best)
+            keep_nearest(self.vectors, vector, is_allowed, cosines, best)
         order = np.lexsort((best, -cosines))
         return best[order], cosines[order]
 
     def _select(self, columns: Collection[str]) -> pa.Table:
-        """Those of some columns that there are, and those by which a reader finds the others."""
+        """Those of some columns that exist, and those by which a reader finds the others."""
         kept = {"id", "slot", "row", *columns}
         return self.rows.select([name for name in self.rows.column_names if name in kept])
 
 
 class TableReader(NamedTuple):
-    """The rows of an IVF index, of which the ``live`` ones still exist, and the ``recent`` rows beside it.
+    """The rows of an IVF index, of which the ``live`` ones still exist, and the ``recent`` rows that are not in it.
 
     ``hubness`` (slots x languages) has the values that were set after the rows were written, NaN elsewhere. Rows are
-    numbered: those of the IVF index, then the recent ones. ``known`` has the rows of some ids; every access is atomic.
+    numbered: those of the IVF index, then the recent ones. ``row_cache`` has the rows of some ids; every access is
+    atomic.
     """
 
     ivf: IvfIndex | None
     live: Mask
     recent: MemoryRows
     hubness: Floats
-    known: dict[str, int]
+    row_cache: dict[str, int]
 
     def rows_of(self, ids: Sequence[str]) -> Ints:
-        """The row of each id, -1 for those that there are not."""
-        own, known, first = self.recent.row_of, self.known, len(self.live)
-        rows = [first + own[key] if key in own else known.get(key, -1) for key in ids]
+        """The row of each id, -1 for those that do not exist."""
+        recent_row_of, cached, first = self.recent.row_of, self.row_cache, len(self.live)
+        rows = [first + recent_row_of[key] if key in recent_row_of else cached.get(key, -1) for key in ids]
         lacking = [i for i, row in enumerate(rows) if row < 0] if self.ivf else []
         if lacking and self.ivf:
             found = self.ivf.find([ids[i] for i in lacking])
@@ -150,9 +155,9 @@ class TableReader(NamedTuple):
         self._remember({key: row for key, row in zip(ids, rows.tolist(), strict=True) if row >= 0})
 
     def _remember(self, row_of: dict[str, int]) -> None:
-        if len(self.known) > KNOWN_IDS:
-            self.known.clear()
-        self.known.update(row_of)
+        if len(self.row_cache) > MAX_CACHED_IDS:
+            self.row_cache.clear()
+        self.row_cache.update(row_of)
 
     def count_by_language(self) -> dict[str, int]:
         """The number of rows of each language."""
@@ -163,26 +168,27 @@ class TableReader(NamedTuple):
 
     def records(self, ids: Sequence[str], columns: Sequence[str]) -> list[dict[str, Any]] | None:
         """Columns of strings and texts of the rows with these ids, in their order; None if the reader lacks some."""
-        is_complete = set(columns) <= set(self.recent.rows.column_names)
-        if not is_complete or (self.ivf is not None and not self.ivf.has(columns)):
+        if not self.recent.columns.issuperset(columns) or (self.ivf is not None and not self.ivf.has(columns)):
             return None
+        if self.ivf is None:
+            recent = np.array([self.recent.row_of[key] for key in ids if key in self.recent.row_of], np.int64)
+            return _records(columns, [self.recent.strings(recent, name) for name in columns])
         rows = self.rows_of(ids)
         rows = rows[rows >= 0]
         indexed, first = rows[rows < len(self.live)], len(self.live)
         recent = rows[rows >= first] - first
         values = []
         for name in columns:
-            found = self.ivf.strings(indexed, name) if self.ivf and len(indexed) else []
+            found = self.ivf.strings(indexed, name)
             if len(recent):
-                own = self.recent.strings(recent, name)
-                found = _in_order(rows < first, found, own) if found else own
+                found = _interleave(rows < first, found, self.recent.strings(recent, name))
             values.append(found)
-        return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+        return _records(columns, values)
 
     def nearest_candidates(
         self, vector: Floats, k: int, langs: list[str] | None, allowed: Mask | None
     ) -> tuple[CandidateRows, Floats]:
-        """What ranking needs of approximately the k rows nearest to a vector, best first, and their cosines."""
+        """As ``nearest``: the columns that ranking needs of the rows, best first, and their cosines."""
         recent, recent_cosines = self.recent.nearest_rows(vector, k, langs, allowed)
         rows, cosines = len(self.live) + recent, recent_cosines
         if self.ivf is not None:
@@ -222,28 +228,29 @@ class TableReader(NamedTuple):
         return take_ids(_concatenate(indexed, recent), ids)
 
     def candidates(self, ids: Sequence[str]) -> CandidateRows:
-        """What ranking needs of the rows with these ids, in the order of the ids; missing ones are left out."""
+        """The columns that ranking needs of the rows with these ids, in this order; missing ones are left out."""
         rows = self.rows_of(ids)
         return self._candidates(rows[rows >= 0], [key for key, row in zip(ids, rows.tolist(), strict=True) if row >= 0])
 
     def _candidates(self, rows: Ints, ids: list[str] | None) -> CandidateRows:
-        """What ranking needs of some rows; their ids are read unless they are known."""
+        """The columns that ranking needs of some rows; their ids are read unless they are known."""
         first, recent = len(self.live), self.recent
         if self.ivf is None or (rows >= first).all():
-            own = (rows - first).tolist()
-            ids = [recent.ids[row] for row in own] if ids is None else ids
-            return CandidateRows(ids, [recent.langs[row] for row in own], recent.vectors[own], recent.hubness[own])
+            rows = rows - first
+            numbers, all_ids, all_langs = rows.tolist(), recent.ids, recent.langs
+            ids = [all_ids[row] for row in numbers] if ids is None else ids
+            return CandidateRows(ids, [all_langs[row] for row in numbers], recent.vectors[rows], recent.hubness[rows])
         is_indexed = rows < first
         indexed = rows[is_indexed]
         hubness = newest_hubness(self.ivf.hubness(indexed), self.ivf.slots[indexed], self.hubness)
-        own_ids = self.ivf.strings(indexed, "id") if ids is None else [""] * len(indexed)
-        found = CandidateRows(own_ids, self.ivf.row_langs(indexed), self.ivf.vectors(indexed), hubness)
+        indexed_ids = self.ivf.strings(indexed, "id") if ids is None else [""] * len(indexed)
+        found = CandidateRows(indexed_ids, self.ivf.row_langs(indexed), self.ivf.vectors(indexed), hubness)
         if not is_indexed.all():
             others = self._candidates(rows[~is_indexed], None)
             order = np.argsort(np.argsort(~is_indexed, kind="stable"))
             found = CandidateRows(
-                _in_order(is_indexed, found.ids, others.ids),
-                _in_order(is_indexed, found.langs, others.langs),
+                _interleave(is_indexed, found.ids, others.ids),
+                _interleave(is_indexed, found.langs, others.langs),
                 np.concatenate([found.vectors, others.vectors])[order],
                 np.concatenate([found.hubness, others.hubness])[order],
             )
@@ -275,10 +282,15 @@ def newest_hubness(written: Floats, slots: Ints, hubness: Floats) -> Floats:
     return newest
 
 
-def _in_order(is_first: Mask, first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+def _records(columns: Sequence[str], values: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+    """Rows as dicts, from their columns."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _interleave(is_first: Mask, first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
     """Values of two kinds of rows in one list; ``is_first`` says of which kind each row is."""
     both = iter(first), iter(second)
-    return [next(both[0] if own else both[1]) for own in is_first.tolist()]
+    return [next(both[0] if of_first else both[1]) for of_first in is_first.tolist()]
 
 
 def _concatenate(indexed: pa.Table, recent: pa.Table) -> pa.Table:

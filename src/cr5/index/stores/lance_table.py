@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5._typing import Ints, Mask
-from cr5.errors import Cr5Error, MissingPackageError
-from cr5.index.segments import look_up
+from cr5.errors import Cr5Error, needs_package
+from cr5.index.segments import slots_exist
 from cr5.index.stores.rows import Floats, take_best, to_matrix
 from cr5.storage.atomic import Stamp, file_stamp
 
-TRUSTED_AGE_SECONDS = 0.1  # of the last change of a folder, before which another may have the same time
+TRUSTED_AGE_SECONDS = 0.1  # a folder that changed more recently may change again within the same clock tick
 READ_BATCH_ROWS = 2**14  # with vectors
 SCAN_BATCH_ROWS = 2**16  # for columns of short values
 EXTRA_FIELDS = [pa.field("slot", pa.int64()), pa.field("row", pa.uint64())]
@@ -40,10 +40,8 @@ def import_lancedb() -> Any:
             "LanceDB needs a writable folder for temporary files, and there is none; name one in the environment "
             "variable TMPDIR"
         ) from None
-    try:
+    with needs_package("the search index", "LanceDB", "search"):
         return importlib.import_module("lancedb")
-    except ImportError:
-        raise MissingPackageError("the search index needs LanceDB; install it with pip install 'cr5[search]'") from None
 
 
 class NewestVersion:
@@ -94,10 +92,10 @@ def nearest_allowed(table: Any, vector: Floats, k: int, langs: list[str] | None,
     schema = pa.schema([pa.field("id", pa.string()), *EXTRA_FIELDS])
     best = take_best(schema.empty_table(), np.empty(0, np.float32), k)
     for rows in read_rows(table, 0, ("id", "slot", "row", "lang", "vector")):
-        chosen = look_up(allowed, rows["slot"].to_numpy())
+        is_allowed = slots_exist(allowed, rows["slot"].to_numpy())
         if langs is not None:
-            chosen = chosen & np.asarray(pc.is_in(rows["lang"], pa.array(langs, pa.string())))
-        rows = rows.filter(pa.array(chosen))
+            is_allowed = is_allowed & np.asarray(pc.is_in(rows["lang"], pa.array(langs, pa.string())))
+        rows = rows.filter(pa.array(is_allowed))
         cosines = np.concatenate([best["cosine"].to_numpy(), to_matrix(rows["vector"]) @ vector])
         both = pa.concat_tables([best.drop_columns(["cosine"]), rows.select(schema.names).cast(schema)])
         best = take_best(both, cosines, k)

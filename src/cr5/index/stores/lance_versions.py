@@ -5,11 +5,12 @@ Every search asks once for the newest version (``pinned``), and all of its reads
 
 import importlib
 import threading
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +18,16 @@ import pyarrow as pa
 from cr5.index import ivf
 from cr5.index.full_text import FullTextIndex, FullTextReader
 from cr5.index.ivf import IvfIndex
-from cr5.index.segments import NewestFiles, look_up
+from cr5.index.segments import ReopenedFolder, slots_exist
 from cr5.index.stores.base import ANN_MIN_ROWS, Store, read_header
 from cr5.index.stores.lance_filters import SlotMasks
+from cr5.index.stores.lance_full_text import LanceFullText
 from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
 from cr5.index.stores.lance_table import EXTRA_FIELDS, NewestVersion, existing_slots, read_rows
-from cr5.index.stores.lance_words import LanceWords
 from cr5.index.stores.rows import Floats
 from cr5.storage.atomic import CAN_REPLACE_MAPPED_FILES, Stamp, file_stamp
+
+Made = TypeVar("Made")
 
 # Names of format 1:
 TABLE, IVF_FOLDER, HUBNESS_FILE, LOCK_FILE = "documents", "cells", "hubness.npy", "writer.lock"
@@ -40,38 +43,50 @@ class LanceLimits:
     ann_min_rows: int = ANN_MIN_ROWS
     in_memory_bytes: int = 2**26  # a table up to this size is held in memory, texts included
     max_unindexed_rows: int = 1000  # rows beside an index before they are added to it
-    max_small_files: int = 32  # files, or versions of the table, before they are compacted,
-    small_files_per_row: float = 1 / 2000  # or this number for each row of a large table
+    max_small_files: int = 32  # files, or versions of the table, before they are compacted
+    small_files_per_row: float = 1 / 2000  # of a large table, which may have more small files
     reindexing_growth: float = 1 / 4  # share of the rows that are written before the ids of a large table are indexed
-    max_merged_rows: int = 2**16  # rows of the IVF index that are merged while a writer waits,
-    max_merged_terms: int = 2**20  # and rows and postings of the full text
+    max_merged_rows: int = 2**16  # rows of the IVF index that are merged while a writer waits
+    max_merged_terms: int = 2**20  # rows and postings of the full text that are merged while a writer waits
     version_lifetime: timedelta = timedelta(hours=1)  # how long a reader may use an old version
-    retrain_growth: float = 2  # the IVF index is trained again when the table has grown by this factor,
-    retrain_deleted_share: float = 1 / 4  # or when this share of the indexed rows has been deleted
+    retrain_growth: float = 2  # the IVF index is trained again when the table has grown by this factor
+    retrain_deleted_share: float = 1 / 4  # and when this share of the indexed rows has been deleted
 
 
-class _State(NamedTuple):
+class _PinnedKey(NamedTuple):
     """The version of the table and the files beside it that a pinned store was made from."""
 
     version: int
     hubness: Stamp
     ivf: Stamp
-    words: Stamp
+    full_text: Stamp
 
 
-class _ReaderState(NamedTuple):
-    """The version of the table and the files that a reader was made from."""
-
-    version: int
-    hubness: Stamp
-    ivf: Stamp
+_PinnedReaders: TypeAlias = tuple[tuple[TableReader | None, int], tuple[FullTextReader | None, int]]
 
 
-_View: TypeAlias = tuple[tuple[TableReader | None, int], tuple[FullTextReader | None, int]]
+class VersionedCache(Generic[Made]):
+    """What was made from the newest version of a table and from some files, made again when one of them has changed."""
+
+    def __init__(self, version: NewestVersion, files: Sequence[Path], make: Callable[[int], Made]) -> None:
+        self._version, self._files, self._make, self._lock = version, files, make, threading.Lock()
+        self._newest: tuple[Made, int, list[Stamp]] | None = None
+
+    def get(self) -> tuple[Made, int]:
+        """What is newest now, and the version that it was made from."""
+        with self._lock:
+            while True:
+                stamps = [*map(file_stamp, self._files)]
+                version = self._version.get()
+                if self._newest is not None and self._newest[1:] == (version, stamps):
+                    return self._newest[0], version
+                made = self._make(version)
+                if stamps == [*map(file_stamp, self._files)]:  # otherwise the files may lack rows of it
+                    self._newest = made, version, stamps
 
 
-class LanceVersions(Store):
-    """The reading side of a store in a folder."""
+class LanceReading(Store):
+    """The part of ``LanceStore`` that reads."""
 
     def __init__(self, folder: Path, lancedb: Any, rank: int | None, limits: LanceLimits) -> None:
         self.folder, self.limits = folder, limits
@@ -85,74 +100,53 @@ class LanceVersions(Store):
         super().__init__(read_header(header, str(folder), rank))
         self._version = NewestVersion(folder / f"{TABLE}.lance", lambda: int(self._table.version))
         self._next_slot = (-1, 0)  # a version of the table, and the first slot that is unused in it
-        self._reader_lock, self._reader_state = threading.Lock(), _ReaderState(-1, None, None)
-        self._reader: TableReader | None = None
-        self._words_lock, self._pin_lock = threading.Lock(), threading.Lock()
+        self._pin_lock = threading.Lock()
         ivf_manifest = folder / IVF_FOLDER / IvfIndex.manifest_name
         self._files = [folder / HUBNESS_FILE, ivf_manifest, folder / WORDS_FOLDER / FullTextIndex.manifest_name]
-        self._pinned: tuple[_State | None, LanceVersions | None] = (None, None)
-        self._view: _View | None = None  # of a pinned store
-        self._words_state: tuple[int, Stamp] = (-1, None)  # version of the table, stamp of the words
-        self._words_reader: FullTextReader | None = None
-        self._words = LanceWords(folder / WORDS_FOLDER, limits.max_merged_terms)
+        self._pinned: tuple[_PinnedKey | None, LanceReading | None] = (None, None)
+        self._pinned_readers: _PinnedReaders | None = None  # of a pinned store
+        self._readers = VersionedCache(self._version, self._files[:2], self._make_reader)
+        self._full_text_readers = VersionedCache(self._version, self._files[2:], self._make_full_text_reader)
+        self._full_text = LanceFullText(folder / WORDS_FOLDER, limits.max_merged_terms)
         self._masks, self._has_fields = SlotMasks(self._open_version), False
-        self._ivf = NewestFiles(
+        self._ivf = ReopenedFolder(
             ivf_manifest,
             IvfIndex,
             "the approximate index is damaged; delete this folder, it is rebuilt when documents are added",
         )
 
-    def pinned(self) -> "LanceVersions":
-        state = self._state()
-        known_state, known = self._pinned
-        if known is not None and known_state == state:
-            return known
+    def pinned(self) -> "LanceReading":
+        key = self._key()
+        pinned_key, pinned = self._pinned
+        if pinned is not None and pinned_key == key:
+            return pinned
         with self._pin_lock:
-            while self._pinned[1] is None or self._pinned[0] != state:
-                reader, words = self._newest_reader(), self._newest_words()
-                if reader[1] == words[1] == state.version:  # otherwise a writer has just written
+            while self._pinned[1] is None or self._pinned[0] != key:
+                reader, full_text = self._newest_reader(), self._newest_full_text()
+                if reader[1] == full_text[1] == key.version:  # otherwise a writer has just written
                     pinned = copy(self)
-                    pinned._pinned, pinned._view = (None, None), (reader, words)  # not holding the one before it
-                    pinned._table = self._open_version(state.version)
-                    self._pinned = state, pinned
+                    pinned._pinned = None, None  # not holding the one before it
+                    pinned._pinned_readers = reader, full_text
+                    pinned._table = self._open_version(key.version)
+                    self._pinned = key, pinned
                 else:
-                    state = self._state()
+                    key = self._key()
             return self._pinned[1]
 
-    def _state(self) -> _State:
-        return _State(self._version.get(), *map(file_stamp, self._files))
+    def _key(self) -> _PinnedKey:
+        return _PinnedKey(self._version.get(), *map(file_stamp, self._files))
 
     def _newest_reader(self) -> tuple[TableReader | None, int]:
         """The reader of the newest version, None while too many rows are outside the IVF index, and the version."""
-        if self._view is not None:
-            return self._view[0]
-        with self._reader_lock:
-            while True:
-                stamps = tuple(map(file_stamp, self._files[:2]))
-                state = _ReaderState(self._version.get(), *stamps)
-                if self._reader_state == state:
-                    return self._reader, state.version
-                reader = self._make_reader(state.version)
-                if stamps == tuple(map(file_stamp, self._files[:2])):  # otherwise the files may lack rows of it
-                    self._reader, self._reader_state = reader, state
+        return self._readers.get() if self._pinned_readers is None else self._pinned_readers[0]
 
-    def _newest_words(self) -> tuple[FullTextReader | None, int]:
+    def _newest_full_text(self) -> tuple[FullTextReader | None, int]:
         """The reader of the terms of the newest version, None if no row ever had terms, and the version.
 
         The terms of a version's rows are written before it, and removed only after a newer version has replaced or
         deleted these rows. So they are complete if nothing was written while they were opened.
         """
-        if self._view is not None:
-            return self._view[1]
-        with self._words_lock:
-            while True:
-                stamp = self._words.stamp
-                state = self._version.get(), stamp
-                if self._words_state == state:
-                    return self._words_reader, state[0]
-                reader = self._words.reader(existing_slots(self._open_version(state[0]))) if stamp else None
-                if stamp == self._words.stamp:
-                    self._words_reader, self._words_state = reader, state
+        return self._full_text_readers.get() if self._pinned_readers is None else self._pinned_readers[1]
 
     def _open_version(self, version: int) -> Any:
         """The table as of a version."""
@@ -178,8 +172,11 @@ class LanceVersions(Store):
         rows = pa.concat_tables([empty, *(part.cast(empty.schema) for part in read_rows(table, first_slot, columns))])
         live = np.ones(len(index) if index else 0, bool)
         if index and table.count_rows() - recent < len(index):
-            live = look_up(existing_slots(table), index.slots)
+            live = slots_exist(existing_slots(table), index.slots)
         return TableReader(index, live, MemoryRows.load(update_hubness(rows.combine_chunks(), hubness)), hubness, {})
+
+    def _make_full_text_reader(self, version: int) -> FullTextReader | None:
+        return self._full_text.reader(lambda: existing_slots(self._open_version(version)))
 
     def _read_hubness(self) -> Floats:
         """slots x languages: the hubness that was set after the rows were written, NaN elsewhere."""
@@ -187,4 +184,4 @@ class LanceVersions(Store):
             hubness: Floats = np.load(self.folder / HUBNESS_FILE, "r" if CAN_REPLACE_MAPPED_FILES else None)
             return hubness
         except FileNotFoundError:
-            return np.empty((0, self.languages), np.float32)
+            return np.empty((0, self.language_count), np.float32)

@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database with pgvector: tables of documents, of their neighbourhood means, and of terms.
+"""The store in a PostgreSQL database with pgvector: tables of documents, of their hubness, and of terms.
 
 PostgreSQL rewrites a row that is updated, with an entry in every index, and entries in the HNSW graph of the vectors
 are expensive. Hubness, which is refreshed in bulk, therefore has its own table. The graph holds half-precision vectors
@@ -6,6 +6,7 @@ are expensive. Hubness, which is refreshed in bulk, therefore has its own table.
 """
 
 import json
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,13 +18,13 @@ import pyarrow as pa
 from cr5.corpus.fields import FIELDS, restore_text
 from cr5.errors import Cr5Error
 from cr5.index.filters import Filter
-from cr5.index.stores.base import ANN_MIN_ROWS, Location, Restriction, Store, TextStats, read_header, write_header
+from cr5.index.stores.base import ANN_MIN_ROWS, FullTextStats, Location, Restriction, Store, read_header, write_header
 from cr5.index.stores.postgres_database import Database, Timeouts, without_password
-from cr5.index.stores.postgres_filters import CREATE_FIELDS, Conditions, conditions
-from cr5.index.stores.postgres_words import BM25_QUERY, CREATE_WORDS, PostgresWords, bm25_parameters
+from cr5.index.stores.postgres_filters import CREATE_FIELDS, Conditions, conditions_for
+from cr5.index.stores.postgres_full_text import BM25_QUERY, CREATE_WORDS, PostgresFullText, bm25_parameters
 from cr5.index.stores.rows import TEXT_COLUMNS, Floats, make_schema, take_best, to_lists, to_matrix
 from cr5.index.terms import QueryKeys, TermCounts, term_keys
-from cr5.retrieval.word_forms import Dictionary
+from cr5.retrieval.word_forms import TermDictionary
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -48,7 +49,8 @@ class PostgresStore(Store):
 
     @classmethod
     def accepts(cls, address: str) -> bool:
-        return address.startswith("postgres") or "=" in address  # a URL, or libpq's "host=... dbname=..."
+        # A URL, or libpq's "host=... dbname=...".
+        return address.startswith("postgres") or re.match(r"\s*\w+\s*=", address) is not None
 
     @classmethod
     def new_record(cls, address: str) -> dict[str, Any]:
@@ -60,11 +62,11 @@ class PostgresStore(Store):
         location: Location,
         *,
         rank: int,
-        languages: int,
+        language_count: int,
         timeouts: Timeouts | None = None,
         ann_min_rows: int = ANN_MIN_ROWS,
     ) -> "PostgresStore":
-        schema = make_schema(rank, languages)
+        schema = make_schema(rank, language_count)
         if rank > MAX_RANK:
             raise Cr5Error(f"`rank={rank}` is more than {MAX_RANK}, the most that pgvector can index; lower it")
         database = Database(location.address, location.table or "", timeouts)
@@ -73,7 +75,7 @@ class PostgresStore(Store):
             f'CREATE TABLE {{documents}} (id text COLLATE "C" PRIMARY KEY, {texts}, vector vector({rank:d}) NOT NULL)',
             "ALTER TABLE {documents} ALTER vector SET STORAGE MAIN",  # long texts are moved out of the row only
             "CREATE INDEX {langs} ON {documents} (lang)",
-            f'CREATE TABLE {{hubness}} (id text COLLATE "C" PRIMARY KEY, hubness vector({languages:d}) NOT NULL)',
+            f'CREATE TABLE {{hubness}} (id text COLLATE "C" PRIMARY KEY, hubness vector({language_count:d}) NOT NULL)',
             *CREATE_WORDS,
             *CREATE_FIELDS,
             "COMMENT ON TABLE {documents} IS {header}",
@@ -85,7 +87,7 @@ class PostgresStore(Store):
                     f"{database}: there is a table {table} already; open it, drop it, or choose another name"
                 )
             for statement in statements:
-                connection.execute(database.sql(statement, header=database.literal(write_header(rank, languages))))
+                connection.execute(database.sql(statement, header=database.literal(write_header(rank, language_count))))
         return cls(database, schema, ann_min_rows)
 
     @classmethod
@@ -117,7 +119,7 @@ class PostgresStore(Store):
     def __init__(self, database: Database, schema: pa.Schema, ann_min_rows: int) -> None:
         super().__init__(schema)
         self._database, self._ann_min_rows = database, ann_min_rows
-        self._words, self._has_fields = PostgresWords(database), False
+        self._full_text, self._has_fields = PostgresFullText(database), False
 
     def __repr__(self) -> str:
         return f"PostgresStore({str(self._database)!r}, {self._database.table!r})"
@@ -140,9 +142,9 @@ class PostgresStore(Store):
                 INSERT INTO {hubness} (id, hubness) SELECT id, hubness FROM {incoming} ORDER BY id
                 ON CONFLICT (id) DO UPDATE SET hubness = EXCLUDED.hubness""")
             )
-            self._words.delete(connection, ids)
+            self._full_text.delete(connection, ids)
             if terms is not None:
-                self._words.add(connection, ids, table["lang"].to_pylist(), terms)
+                self._full_text.add(connection, ids, table["lang"].to_pylist(), terms)
 
     def _delete(self, keys: list[str]) -> int:
         with self._database.connection() as connection, connection.transaction():
@@ -158,7 +160,7 @@ class PostgresStore(Store):
                 WHERE id IN (SELECT id FROM {hubness} WHERE id = ANY(%s) ORDER BY id FOR UPDATE)"""),
                 [keys],
             )
-            self._words.delete(connection, keys)
+            self._full_text.delete(connection, keys)
         return number
 
     def _read_ids(self, keys: list[str], columns: list[str]) -> pa.Table:
@@ -171,8 +173,8 @@ class PostgresStore(Store):
             query = self._database.sql("SELECT lang, count(*) FROM {documents} GROUP BY lang ORDER BY lang")
             return dict(connection.execute(query).fetchall())
 
-    def _scan(self, columns: list[str], chosen: Restriction, batch_rows: int) -> Iterator[pa.RecordBatch]:
-        clause, parameters = conditions(*chosen)
+    def _scan(self, columns: list[str], restriction: Restriction, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        clause, parameters = conditions_for(*restriction)
         query = self._select(columns, clause)
         with (
             self._database.connection() as connection,
@@ -197,24 +199,26 @@ class PostgresStore(Store):
             ):
                 connection.execute(self._database.sql(statement))
 
-    def _nearest(self, vectors: Floats, k: int, chosen: Restriction, columns: list[str], exact: bool) -> list[pa.Table]:
-        results, where = [], conditions(*chosen)
+    def _nearest(
+        self, vectors: Floats, k: int, restriction: Restriction, columns: list[str], exact: bool
+    ) -> list[pa.Table]:
+        results, conditions = [], conditions_for(*restriction)
         with self._database.connection() if exact else self._database.reading() as connection, connection.transaction():
-            use_graph = not exact and self._should_use_graph(connection, where)
+            use_graph = not exact and self._should_use_graph(connection, conditions)
             for vector in vectors:
-                rows = self._nearest_to(connection, vector, k, where, columns, use_graph=use_graph)
+                rows = self._nearest_to(connection, vector, k, conditions, columns, use_graph=use_graph)
                 if use_graph and rows.num_rows < k:  # the graph search ended too early, or there are fewer rows
-                    rows = self._nearest_to(connection, vector, k, where, columns, use_graph=False)
+                    rows = self._nearest_to(connection, vector, k, conditions, columns, use_graph=False)
                 results.append(rows)
         return results
 
     def _search_terms(self, words: QueryKeys, lang: str, k: int, columns: list[str], where: Filter | None) -> pa.Table:
         with self._database.reading() as connection, connection.cursor(binary=True) as cursor:
-            if not self._words.exist(connection):
+            if not self._full_text.exist(connection):
                 return take_best(self._table([], columns), np.empty(0, np.float32), k, "bm25")
-            clause, parameters = conditions(None, where)
-            chosen = f"JOIN (SELECT id FROM {{documents}} {clause}) AS chosen USING (id)" if where else ""
-            best = f"{BM25_QUERY.replace('{chosen}', chosen)} AS best JOIN {{documents}} USING (id)"
+            clause, parameters = conditions_for(None, where)
+            restriction = f"JOIN (SELECT id FROM {{documents}} {clause}) AS restriction USING (id)" if where else ""
+            best = f"{BM25_QUERY.replace('{restriction}', restriction)} AS best JOIN {{documents}} USING (id)"
             query = self._select([*columns, "bm25"], "ORDER BY bm25 DESC, id", best)
             rows = cursor.execute(query, bm25_parameters(words, lang, k) | parameters).fetchall()
         scores = np.array([row[-1] for row in rows], np.float32)
@@ -222,27 +226,28 @@ class PostgresStore(Store):
 
     def _document_frequencies(self, terms: list[str], lang: str) -> list[int]:
         with self._database.reading() as connection:
-            frequencies = self._words.document_frequencies(connection, term_keys(terms, lang))
+            frequencies = self._full_text.document_frequencies(connection, term_keys(terms, lang))
             return [int(frequency) for frequency in frequencies]
 
-    def dictionaries(self, lang: str) -> list[Dictionary]:
+    def term_dictionaries(self, lang: str) -> list[TermDictionary]:
         with self._database.reading() as connection:
-            return self._words.dictionaries(connection, lang)
+            return self._full_text.term_dictionaries(connection, lang)
 
-    def text_stats(self) -> dict[str, TextStats]:
+    def full_text_stats(self) -> dict[str, FullTextStats]:
         with self._database.reading() as connection:
-            return self._words.stats(connection)
+            return self._full_text.stats(connection)
 
     def ids_without_terms(self) -> list[str]:
         with self._database.connection() as connection:
-            return self._words.lacking(connection)
+            return self._full_text.ids_without_terms(connection)
 
     def _add_terms(self, keys: list[str], terms: TermCounts) -> None:
         with self._database.connection() as connection, connection.transaction():
-            lacking, row_of = self._words.lacking(connection, keys), {key: row for row, key in enumerate(keys)}
+            row_of = {key: row for row, key in enumerate(keys)}
+            lacking = self._full_text.ids_without_terms(connection, keys)
             langs = dict(connection.execute(self._select(["id", "lang"], "WHERE id = ANY(%s)"), [lacking]).fetchall())
             rows = np.array([row_of[key] for key in lacking], np.int64)
-            self._words.add(connection, lacking, [langs[key] for key in lacking], terms.select_rows(rows))
+            self._full_text.add(connection, lacking, [langs[key] for key in lacking], terms.select_rows(rows))
 
     def has_fields(self) -> bool:
         if not self._has_fields:
@@ -266,7 +271,7 @@ class PostgresStore(Store):
             if rows >= self._ann_min_rows and not self._has_graph(connection):
                 self._build_graph(connection, rows)
             connection.execute(self._database.sql("VACUUM (ANALYZE) {documents}, {hubness}"))
-            self._words.optimise(connection)
+            self._full_text.optimise(connection)
             connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", key)
 
     def _stats(self) -> dict[str, Any]:
@@ -316,16 +321,16 @@ class PostgresStore(Store):
             )
         return pa.Table.from_arrays(arrays, schema=pa.schema([self.schema.field(name) for name in names]))
 
-    def _should_use_graph(self, connection: "Connection[Any]", chosen: Conditions) -> bool:
+    def _should_use_graph(self, connection: "Connection[Any]", conditions: Conditions) -> bool:
         """Whether the graph exists, and too many rows meet the conditions to compare all of them."""
         if not self._has_graph(connection):
             return False
-        if not chosen.clause:
+        if not conditions.clause:
             return True
         query = self._database.sql(
-            f"SELECT count(*) FROM (SELECT FROM {{documents}} {chosen.clause} LIMIT %(limit)s) AS limited"
+            f"SELECT count(*) FROM (SELECT FROM {{documents}} {conditions.clause} LIMIT %(limit)s) AS limited"
         )
-        parameters = chosen.parameters | {"limit": self._ann_min_rows}
+        parameters = conditions.parameters | {"limit": self._ann_min_rows}
         return bool(_fetch_one(connection.execute(query, parameters))[0] >= self._ann_min_rows)
 
     def _nearest_to(
@@ -333,7 +338,7 @@ class PostgresStore(Store):
         connection: "Connection[Any]",
         vector: Floats,
         k: int,
-        chosen: Conditions,
+        conditions: Conditions,
         columns: list[str],
         *,
         use_graph: bool,
@@ -342,7 +347,7 @@ class PostgresStore(Store):
         order, depth = "(vector <#> %(query)s::vector) + 0", k  # the sum keeps PostgreSQL from using the graph
         if use_graph:
             order = f"vector::halfvec({self.rank:d}) <#> %(query)s::halfvec({self.rank:d})"
-            depth = max(RERANKED_ROWS_PER_HIT * k, MIN_RERANKED_ROWS if chosen.clause else 0)
+            depth = max(RERANKED_ROWS_PER_HIT * k, MIN_RERANKED_ROWS if conditions.clause else 0)
             settings = {
                 "hnsw.ef_search": min(MAX_EF_SEARCH, max(MIN_EF_SEARCH, depth)),
                 "hnsw.iterative_scan": "relaxed_order",  # until there are enough rows that meet the conditions
@@ -353,14 +358,14 @@ class PostgresStore(Store):
                 connection.execute("SELECT set_config(%s, %s, true)", [name, str(value)])
         inner = f"""(
             SELECT * FROM (
-                SELECT id, -(vector <#> %(query)s::vector) AS cosine FROM {{documents}} {chosen.clause}
+                SELECT id, -(vector <#> %(query)s::vector) AS cosine FROM {{documents}} {conditions.clause}
                 ORDER BY {order} LIMIT %(depth)s
             ) AS candidates ORDER BY cosine DESC LIMIT %(k)s
         ) AS best"""
         query = self._select([*columns, "cosine"], "", f"{inner} JOIN {{documents}} USING (id)")
         with connection.cursor(binary=True) as cursor:
             parameters = {"query": json.dumps(vector.tolist()), "depth": depth, "k": k}
-            rows = cursor.execute(query, parameters | chosen.parameters).fetchall()
+            rows = cursor.execute(query, parameters | conditions.parameters).fetchall()
         cosines = np.array([row[-1] for row in rows], np.float32)
         return take_best(self._table([row[:-1] for row in rows], columns), cosines, k)
 

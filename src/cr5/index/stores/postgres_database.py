@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cr5.errors import Cr5Error, MissingPackageError
+from cr5.errors import Cr5Error, needs_package
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -238,12 +238,8 @@ class Watchdog:
 
 def import_psycopg() -> Any:
     """The package psycopg, which is optional."""
-    try:
+    with needs_package("the search index in PostgreSQL", "psycopg", "postgres"):
         return importlib.import_module("psycopg")
-    except ImportError:
-        raise MissingPackageError(
-            "the search index in PostgreSQL needs psycopg; install it with pip install 'cr5[postgres]'"
-        ) from None
 
 
 def parse_address(address: str) -> dict[str, Any]:

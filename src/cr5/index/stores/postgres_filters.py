@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cr5.corpus.fields import Scalar
-from cr5.index.filters import EQUAL, ORDER, Condition, Filter
+from cr5.index.filters import COMPARISONS, EQUAL, Condition, Filter
 
 CREATE_FIELDS = (
     "ALTER TABLE {documents} ADD COLUMN IF NOT EXISTS fields jsonb NOT NULL DEFAULT '{{}}'",
@@ -20,7 +20,7 @@ class Conditions(NamedTuple):
     parameters: dict[str, Any]
 
 
-def conditions(langs: Sequence[str] | None, where: Filter | None) -> Conditions:
+def conditions_for(langs: Sequence[str] | None, where: Filter | None) -> Conditions:
     """The condition that rows are in one of some languages and match a filter."""
     clauses: list[str] = []
     parameters: dict[str, Any] = {}
@@ -28,7 +28,7 @@ def conditions(langs: Sequence[str] | None, where: Filter | None) -> Conditions:
         clauses.append("lang = ANY(%(langs)s)")
         parameters["langs"] = list(langs)
     for number, condition in enumerate(where.conditions if where else ()):
-        add = _add_order if condition.operator in ORDER else _add_equality
+        add = _add_comparison if condition.operator in COMPARISONS else _add_equality
         clauses.append(add(condition, f"where{number}", parameters))
     return Conditions(f"WHERE {' AND '.join(clauses)}" if clauses else "", parameters)
 
@@ -51,13 +51,13 @@ def _alternatives(values: Sequence[Scalar]) -> list[Scalar | list[Scalar]]:
     return [form for value in values for form in (value, [value])]
 
 
-def _add_order(condition: Condition, key: str, parameters: dict[str, Any]) -> str:
-    """A field, or a value of its list, is in order with a value of the same type."""
+def _add_comparison(condition: Condition, key: str, parameters: dict[str, Any]) -> str:
+    """A field, or one of the values of its list, satisfies the comparison with a value of the same type."""
     parameters |= {f"{key}_name": condition.name, key: json.dumps({"value": condition.values[0]})}
     value = f"fields -> %({key}_name)s::text"
     if condition.path:
         parameters |= {f"{key}_outer": condition.path[0], f"{key}_inner": condition.path[1]}
         nested = f"fields -> %({key}_outer)s::text -> %({key}_inner)s::text"
         value = f"CASE WHEN fields ? %({key}_name)s::text THEN {value} ELSE {nested} END"
-    # The operator is one of the four in ORDER.
+    # The operator is one of the four in COMPARISONS.
     return f"jsonb_path_exists({value}, '$ ? (@ {condition.operator} $value)', %({key})s::jsonb)"

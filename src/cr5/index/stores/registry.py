@@ -1,9 +1,10 @@
 """The stores that an index can use."""
 
-from cr5.errors import Cr5Error, quoted
+from cr5.errors import Cr5Error
 from cr5.index.stores.base import Store
 from cr5.index.stores.lance import LanceStore
 from cr5.index.stores.postgres import PostgresStore
+from cr5.message_parts import quoted
 
 STORES: tuple[type[Store], ...] = (LanceStore, PostgresStore)  # the first that accepts the address is used
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from cr5.corpus.fields import FIELDS, NO_FIELDS, restore_text
 from cr5.corpus.tables import RecordError
-from cr5.errors import Cr5Error, quoted
+from cr5.errors import Cr5Error
+from cr5.message_parts import quoted
 
 MAX_KEY_BYTES = 1000  # of an id or a language; PostgreSQL's indexes hold little more
 NORM_TOLERANCE = 1e-3  # how far the length of a vector may be from 1
@@ -20,14 +21,14 @@ PASSAGE_SEPARATOR = "\x1f"  # between the id of a document and the number of a p
 Floats: TypeAlias = NDArray[np.float32]
 
 
-def make_schema(rank: int, languages: int) -> pa.Schema:
-    """The columns of a store of vectors of ``rank`` numbers, with one neighbourhood mean for each language."""
-    for name, value in [("rank", rank), ("languages", languages)]:
+def make_schema(rank: int, language_count: int) -> pa.Schema:
+    """The columns of a store of vectors of ``rank`` numbers, with one number of hubness for each language."""
+    for name, value in [("rank", rank), ("language_count", language_count)]:
         if value < 1:
             raise Cr5Error(f"`{name}={value}` is not positive; use 1 or more")
     fields = [pa.field(name, pa.string(), nullable=False) for name in TEXT_COLUMNS]
     fields.append(pa.field("vector", pa.list_(pa.float32(), rank), nullable=False))
-    fields.append(pa.field("hubness", pa.list_(pa.float32(), languages), nullable=False))
+    fields.append(pa.field("hubness", pa.list_(pa.float32(), language_count), nullable=False))
     fields.append(pa.field(FIELDS, pa.string(), nullable=False))
     return pa.schema(fields)
 

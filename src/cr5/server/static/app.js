@@ -18,7 +18,7 @@ import { showMap } from "./map.js";
 import "./navigation.js";
 import { cancelRetry, showError, showNothingFound } from "./notices.js";
 import { showFacets } from "./facets.js";
-import { showFilters, showQueryLanguage } from "./options.js";
+import { showOptions, showQueryLanguage } from "./options.js";
 import { highlightHit, showHits, showLoading } from "./results.js";
 import { invalidate, isCurrent, result, search } from "./search.js";
 import { field, highlightQuery, showField } from "./search-field.js";
@@ -62,7 +62,7 @@ function show() {
   showField();
   byId("options").hidden = view === "landing";
   byId("copy-link").hidden = view === "landing" || !navigator.clipboard;
-  showFilters();
+  showOptions();
   if (isCurrent()) showMap();
   else search();
   showDocument();
@@ -112,7 +112,7 @@ async function start() {
     await loadInfo();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    showFilters();
+    showOptions();
     showError(error, start);
     return;
   } finally {

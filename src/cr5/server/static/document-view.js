@@ -11,7 +11,7 @@ import { hitElement, switchVersion } from "./results.js";
 import { loading, result } from "./search.js";
 import { field } from "./search-field.js";
 import { hasNoQuery, navigate, queryOf, searchKey, similarState, state, urlOf } from "./state.js";
-import { hitOf, versionSwitch } from "./versions.js";
+import { hitOf, ownHit, versionSwitch } from "./versions.js";
 
 const LONG_TITLE = 80; // characters from which a title is set in a smaller size
 
@@ -65,12 +65,13 @@ export async function showDocument() {
   if (key === shownKey) return;
   shownKey = key;
   const id = state.doc;
-  const cross = { d: "m6 6 12 12M18 6 6 18", stroke: "currentColor", "stroke-width": 1.75, "stroke-linecap": "round" };
-  const icon = { viewBox: "0 0 24 24", width: 20, height: 20, "aria-hidden": "true" };
+  const line = { stroke: "currentColor", "stroke-width": 1.75, "stroke-linecap": "round" };
+  const closeIcon = { d: "m6 6 12 12M18 6 6 18", ...line };
+  const iconSize = { viewBox: "0 0 24 24", width: 20, height: 20, "aria-hidden": "true" };
   const closeButton = make(
     "button",
     { type: "button", class: "button-plain icon", "aria-label": "Close the document", click: closeDocument },
-    makeSvg("svg", icon, makeSvg("path", cross)),
+    makeSvg("svg", iconSize, makeSvg("path", closeIcon)),
   );
   const header = make("div", { class: "panel-header" }, make("span"), closeButton);
   const title = (text) => make("h2", { id: "document-title", tabindex: -1, dir: "auto" }, text);
@@ -140,12 +141,12 @@ function fillPanel(found, header) {
     make("div", { class: "document-text", lang: found.lang }, ...paragraphs.map(({ element }) => element)),
     make("div", { class: "document-actions" }, make("a", similarLink, "More like this")),
   );
-  const wordsOf = (id) => (hitOf(id)?.id === id ? hitOf(id).words : []);
-  showText(withWords(null, wordsOf(found.id)));
+  const words = () => ownHit(found.id)?.words; // of the search that is shown at the time
+  showText(withWords(null, words()));
   return (loaded) => {
     if (!loaded) return;
     const { explanation, other } = loaded;
-    const weights = withWords(explanation.document, wordsOf(found.id));
+    const weights = withWords(explanation.document, words());
     showLanguages(found, header);
     title.replaceChildren(highlighted(titleOf(found), weights));
     const text = other ? other.text : queryOf(state.q);

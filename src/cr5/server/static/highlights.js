@@ -28,7 +28,7 @@ export function wordWeights(words, pairs, side) {
   return weights;
 }
 
-/** The same with further words, which matched literally or as other forms. */
+/** The weights with more words added: those that matched literally or in another form. */
 export function withWords(weights, words = []) {
   const added = words.filter((word) => !weights?.has(word)).map((word) => [word, { value: 0, strength: 2 }]);
   return new Map([...(weights ?? []), ...added]);

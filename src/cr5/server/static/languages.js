@@ -15,7 +15,7 @@ export function languageName(lang) {
 }
 
 /** The first of the wanted languages, such as en-GB, that is among the known ones, such as en; empty if none is. */
-export function preferredLanguage(wanted, known) {
+export function matchLanguage(wanted, known) {
   const spelled = (lang) => lang.toLowerCase().replaceAll("_", "-");
   for (const lang of wanted.map(spelled)) {
     const found = known.find((other) => spelled(other) === lang) ?? known.find((other) => other === lang.split("-")[0]);

@@ -45,7 +45,7 @@ export function showNothingFound(result) {
   showNotice(
     "",
     title,
-    [state.q ? understood(result) : "", advice].filter(Boolean).join(" "),
+    [state.q ? describeQuery(result) : "", advice].filter(Boolean).join(" "),
     state.in ? makeButton("Search all languages", () => navigate({ in: "" })) : null,
     state.where ? makeButton("Remove the filters", () => navigate({ where: "" })) : null,
     state.mode ? makeButton("Search by words and meaning together", () => navigate({ mode: "", measure: "" })) : null,
@@ -53,7 +53,7 @@ export function showNothingFound(result) {
 }
 
 /** How the server has read the query: its language, unless that is unclear, and its words. */
-export function understood(result) {
+export function describeQuery(result) {
   const { lang, guessed, confidence, tokens = [] } = result;
   const sure = guessed ? ` (${formatPercent(confidence)} sure)` : "";
   const words = (tokens.length > SHOWN_WORDS ? [...tokens.slice(0, SHOWN_WORDS), "…"] : tokens).join(", ");

@@ -4,13 +4,13 @@ import { info } from "./api.js";
 import { byId, make } from "./elements.js";
 import { formatCount, formatPercent } from "./format.js";
 import { compareNames, languageMarker, languageName } from "./languages.js";
-import { isLanguageUnclear, preferred, result } from "./search.js";
+import { isLanguageUnclear, preferredLanguage, result } from "./search.js";
 import { HIT_COUNTS, MEASURES, MODES, navigate, queryOf, selectedLanguages, state } from "./state.js";
 
 const SHOWN_FILTERS = 9;
 let showAll = false;
 
-export function showFilters() {
+export function showOptions() {
   const counts = Object.entries(info.documents).sort(([a, n], [b, m]) => m - n || compareNames(a, b));
   const selected = new Set(selectedLanguages());
   const complete = showAll || counts.length <= SHOWN_FILTERS + 1;
@@ -52,10 +52,10 @@ export function showFilters() {
 
 /** Offer the languages to read in; that of the browser, or none, until one is chosen. */
 function showPreference(langs) {
-  const known = [...new Set([...langs, preferred()])].filter(Boolean).sort(compareNames);
+  const known = [...new Set([...langs, preferredLanguage()])].filter(Boolean).sort(compareNames);
   const choices = known.map((lang) => [lang, `${languageName(lang)} first`]);
   byId("preference").hidden = Boolean(state.like) || langs.length < 2;
-  fillSelect(byId("prefer"), [["any", "Any language first"], ...choices], preferred() || "any");
+  fillSelect(byId("prefer"), [["any", "Any language first"], ...choices], preferredLanguage() || "any");
 }
 
 export function showQueryLanguage() {
@@ -87,7 +87,7 @@ byId("filters").addEventListener("click", (event) => {
   if (!button) return;
   if ("showAll" in button.dataset) {
     showAll = true;
-    showFilters();
+    showOptions();
     byId("filters").children[SHOWN_FILTERS + 1]?.focus();
     return;
   }

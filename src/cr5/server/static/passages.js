@@ -2,10 +2,11 @@
 
 import { make } from "./elements.js";
 import { highlighted } from "./highlights.js";
-import { hitOf } from "./versions.js";
+import { ownHit } from "./versions.js";
 
 const MAX_SHARE = 0.9; // of a text; a longer passage is the document, and is not emphasised
-const [LOW, RAISED] = [0.6, 0.2]; // shares of the panel's height: a passage that begins lower is raised to the second
+// Shares of the panel's height: a passage whose top is lower than the first is scrolled to the second.
+const [LOWEST_TOP, SCROLLED_TOP] = [0.6, 0.2];
 
 /** The paragraphs of a text: {start, text}. */
 export function paragraphsOf(text) {
@@ -15,8 +16,8 @@ export function paragraphsOf(text) {
 
 /** [begin, end] of the passage that the search found, or else the explanation; null if it is nearly the whole text. */
 export function matchedPassage({ id, text }, explanation) {
-  const hit = hitOf(id);
-  const found = hit?.id === id && hit.passage?.[1] > hit.passage?.[0] ? hit.passage : explanation?.passage;
+  const passage = ownHit(id)?.passage;
+  const found = passage?.[1] > passage?.[0] ? passage : explanation?.passage;
   if (!found) return null;
   const [begin, end] = found.map((position) => codeUnits(text, position));
   return end > begin && end - begin <= MAX_SHARE * text.length ? [begin, end] : null;
@@ -50,5 +51,5 @@ export function scrollToPassage(panel) {
   const passage = panel.querySelector(".passage");
   if (!passage || panel.scrollTop) return;
   const top = passage.getBoundingClientRect().top - panel.getBoundingClientRect().top;
-  if (top > LOW * panel.clientHeight) panel.scrollTop = top - RAISED * panel.clientHeight;
+  if (top > LOWEST_TOP * panel.clientHeight) panel.scrollTop = top - SCROLLED_TOP * panel.clientHeight;
 }

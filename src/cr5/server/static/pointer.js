@@ -2,7 +2,7 @@
 // no click.
 
 const LONGEST_PRESS = 2000; // milliseconds; a longer press is not a click, or its release was missed
-const CLICK_DELAY = 300; // milliseconds from the release within which its click comes; for a finger it is not immediate
+const CLICK_DELAY = 300; // milliseconds from the release within which its click comes; on a touch screen it comes later
 
 let pressed = null; // a promise that resolves when the press ends, or null
 let release = () => {};

@@ -6,7 +6,7 @@ import { explain, explanationOf, visibilityObserver } from "./explanations.js";
 import { formatPercent, pluralise, titleOf } from "./format.js";
 import { diversified, highlighted, withWords, wordPair } from "./highlights.js";
 import { languageLabel } from "./languages.js";
-import { understood } from "./notices.js";
+import { describeQuery } from "./notices.js";
 import { isWeak, relevance, result } from "./search.js";
 import { HIT_COUNTS, MAX_PAGE, hasNoQuery, navigate, searchKey, similarState, state, urlOf } from "./state.js";
 import { chooseVersion, hitOf, shownVersion, versionSwitch, versionsOf } from "./versions.js";
@@ -38,7 +38,7 @@ export function showHits() {
   // After the last hit that is not weak: a preferred language may come first with a slightly lower score.
   const firstWeak = hits.findLastIndex((hit) => !isWeak(hit)) + 1;
   const weak = state.like || firstWeak >= hits.length ? -1 : firstWeak;
-  const divider = weak > 0 ? "Less relevant" : `Nothing matches well. ${result ? understood(result) : ""}`;
+  const divider = weak > 0 ? "Less relevant" : `Nothing matches well. ${result ? describeQuery(result) : ""}`;
   if (weak >= 0) items[weak].before(make("li", { class: "divider" }, divider));
   byId("hits").hidden = !items.length;
   if (focusedId !== undefined) {
@@ -51,14 +51,14 @@ export function showHits() {
   showSuggestion();
 }
 
-function summary({ hits, milliseconds, known, by_subword: byParts }) {
+function summary({ hits, milliseconds, known, by_subword: bySubword }) {
   const documents = hits.flatMap(versionsOf);
   const langs = new Set(documents.map((document) => document.lang)).size;
   const parts = [`${pluralise(documents.length, "document")} in ${pluralise(langs, "language")}`];
   if (hits.length === 0) parts[0] = "No documents";
   else if (documents.length > hits.length) parts[0] = `${pluralise(hits.length, "subject")}, ${parts[0]}`;
   const someUnknown = typeof known === "number" && known < 0.995;
-  const others = byParts >= 0.005 ? `, ${formatPercent(byParts)} by their n-grams` : "";
+  const others = bySubword >= 0.005 ? `, ${formatPercent(bySubword)} by their n-grams` : "";
   if (someUnknown && state.q) parts.push(`${formatPercent(known)} of the words are known${others}`);
   if (typeof milliseconds === "number") parts.push(`${milliseconds.toFixed(milliseconds < 10 ? 1 : 0)} ms`);
   return parts.join(" · ");

@@ -3,7 +3,7 @@
 import { ApiError, fetchJson, info, withParameters } from "./api.js";
 import { emit } from "./events.js";
 import { pointerReleased } from "./pointer.js";
-import { preferredLanguage } from "./languages.js";
+import { matchLanguage } from "./languages.js";
 import { MAX_PAGE, hasNoQuery, queryOf, searchKey, state } from "./state.js";
 
 const PROGRESS_DELAY = 140; // milliseconds; faster responses need no progress bar
@@ -31,22 +31,22 @@ export const isLanguageUnclear = ({ known, guessed, confidence }) => known === 0
 /** Whether a hit is hardly related to the query; scores of vectors alone do not say so. */
 export const isWeak = (hit) => result.mode !== "dense" && hit.score < MIN_RELEVANCE;
 
-/** The score of a hit as a share of 1; scores of vectors alone, in relation to the best if that is larger. */
+/** The score of a hit from 0 to 1; in dense mode divided by the best score if that is above 1. */
 export function relevance(hit) {
   const whole = result.mode === "dense" ? Math.max(1, ...result.hits.map((other) => other.score)) : 1;
   return Math.min(1, Math.max(0, hit.score / whole)) || 0;
 }
 
 /** The language of which a version is shown first: the chosen one, or else the first of the browser's. */
-export function preferred() {
+export function preferredLanguage() {
   if (state.prefer === "any") return "";
-  return state.prefer || preferredLanguage(navigator.languages ?? [], info.languages);
+  return state.prefer || matchLanguage(navigator.languages ?? [], info.languages);
 }
 
 /** The response for a state, with the hits of all pages that it takes. */
 async function fetchHits({ like, q, lang, in: langs, k: wanted, mode, measure, group, where }, signal) {
   if (like) return fetchJson(withParameters("similar", { id: like, in: langs, k: wanted, measure }), signal);
-  const options = { mode, measure, group: group === "none" ? "" : "concept", prefer: preferred(), where };
+  const options = { mode, measure, group: group === "none" ? "" : "concept", prefer: preferredLanguage(), where };
   let response = null;
   for (let offset = 0; offset < wanted; offset += MAX_PAGE) {
     const k = Math.min(MAX_PAGE, wanted - offset);
@@ -62,7 +62,7 @@ async function fetchHits({ like, q, lang, in: langs, k: wanted, mode, measure, g
 
 export async function search() {
   controller.abort();
-  const mine = (controller = new AbortController());
+  const thisController = (controller = new AbortController());
   resultKey = searchKey(state);
   loading = !hasNoQuery();
   emit("search");
@@ -74,21 +74,21 @@ export async function search() {
   }
   setTimeout(async () => {
     await pointerReleased();
-    if (loading && !mine.signal.aborted) emit("loading", true);
+    if (loading && !thisController.signal.aborted) emit("loading", true);
   }, PROGRESS_DELAY);
   try {
-    const response = await fetchHits(state, mine.signal);
-    if (mine.signal.aborted) return;
+    const response = await fetchHits(state, thisController.signal);
+    if (thisController.signal.aborted) return;
     [result, loading] = [response, false];
     emit("result");
   } catch (error) {
-    if (mine.signal.aborted) return;
+    if (thisController.signal.aborted) return;
     [result, loading] = [null, false];
     resultKey = "";
     emit("result");
     if (!(error instanceof ApiError)) throw error;
     emit("error", error, search);
   } finally {
-    if (!mine.signal.aborted) emit("loading", false);
+    if (!thisController.signal.aborted) emit("loading", false);
   }
 }

@@ -20,10 +20,12 @@ export function resetVersions() {
 
 export const versionsOf = (hit) => [hit, ...(hit.versions ?? [])];
 
+/** The hit that a document is itself, not as a version of another. */
+export const ownHit = (id) => result?.hits?.find((hit) => hit.id === id);
+
 /** The hit that a document is, or that it is a version of. */
 export function hitOf(id) {
-  const hits = result?.hits ?? [];
-  return hits.find((hit) => hit.id === id) ?? hits.find((hit) => versionsOf(hit).some((version) => version.id === id));
+  return ownHit(id) ?? result?.hits?.find((hit) => versionsOf(hit).some((version) => version.id === id));
 }
 
 export const shownId = (hitId) => chosen.get(hitId) ?? hitId;

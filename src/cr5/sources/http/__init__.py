@@ -1,1 +1,1 @@
-"""Downloads of large files over HTTP, resumable and polite."""
+"""Downloads of large files over HTTP: resumable, over few connections, with a contact in the user agent."""

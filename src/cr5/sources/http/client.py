@@ -1,4 +1,4 @@
-"""An HTTP client with retries: it names a contact, repeats what failed for a moment, and checks every redirect."""
+"""An HTTP client: it sends a contact in the user agent, retries transient failures, and checks every redirect."""
 
 import http.client
 import re
@@ -15,9 +15,11 @@ from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple, TypedDict
 
+from cr5 import __version__
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, no_progress
 
+PROJECT_URL = "https://pypi.org/project/cr5"
 _CHUNK_BYTES = 1 << 18
 FIRST_RETRY_SECONDS = 1.0  # before the second attempt; doubled for each further one
 _MAX_RETRY_SECONDS = 300.0  # between two attempts, unless the server asks for more
@@ -25,6 +27,11 @@ _MAX_RETRY_AFTER_SECONDS = 3600.0  # that a server may ask for
 _MAX_REDIRECTS = 5
 _TRANSIENT_STATUSES = {408, 429, 500, 502, 503, 504}
 MAX_SHORT_RESPONSE_BYTES = 1 << 24
+
+
+def make_user_agent(contact: str | None = None) -> str:
+    """The user agent of cr5, with somebody's mail address or page, by default the page of the project."""
+    return f"cr5/{__version__} ({contact or PROJECT_URL})"
 
 
 class StoppedError(Cr5Error):
@@ -197,13 +204,13 @@ def _join(base: str, link: str) -> str:
 
 @contextmanager
 def open_response(
-    url: str, user_agent: str, timeout: float, method: str = "GET", headers: Mapping[str, str] = {}
+    url: str, user_agent: str, timeout: float, headers: Mapping[str, str] = {}
 ) -> Iterator[http.client.HTTPResponse]:
     """The response after all redirects, whatever its status; raise a ``TransientError`` if there is none."""
     opener, address = _opener(), _parse_address(url)
     sent = {"User-Agent": user_agent, "Accept": "*/*", "Accept-Encoding": "identity", **headers}
     for _ in range(_MAX_REDIRECTS + 1):
-        request = urllib.request.Request(address.geturl(), headers=sent, method=method)
+        request = urllib.request.Request(address.geturl(), headers=sent)
         try:
             response: http.client.HTTPResponse = opener.open(request, timeout=timeout)
         except UnicodeError as error:
@@ -226,7 +233,7 @@ def open_response(
             raise Cr5Error(
                 f"{url}: redirected to {location!r}, which is not an http address; check the address"
             ) from None
-        if target.scheme != address.scheme and target.scheme != "https":
+        if target.scheme not in (address.scheme, "https"):
             raise Cr5Error(f"{url}: redirected from https to {location}, which is not encrypted; check the address")
         address = target
     raise Cr5Error(f"{url}: redirected more than {_MAX_REDIRECTS} times, last to {address.geturl()}; check the address")

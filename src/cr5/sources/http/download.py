@@ -7,12 +7,12 @@ import shutil
 import time
 import urllib.parse
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from cr5.errors import Cr5Error, format_bytes
+from cr5.errors import Cr5Error
+from cr5.message_parts import format_bytes
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.http.client import (
     FileVersion,
@@ -26,13 +26,8 @@ from cr5.sources.http.client import (
     status_error,
     wait,
 )
-from cr5.sources.http.partial_file import (
-    PartialFile,
-    append_suffix,
-    load_record,
-    open_partial,
-    save_record,
-)
+from cr5.sources.http.partial_file import PartialFile, open_partial
+from cr5.storage.output_paths import check_output_file
 
 _HASH_CHUNK_BYTES = 1 << 18
 _DIGEST_LENGTHS = {"md5": 32, "sha1": 40, "sha256": 64}
@@ -58,7 +53,7 @@ def fetch(
     sleep: Callable[[float], None] = time.sleep,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> FetchedFile:
-    """Download the file at ``url`` to ``path``, resuming where an earlier call stopped.
+    """Download the file at ``url`` to ``path`` unless it is there, resuming where an earlier call stopped.
 
     Until it is complete and its ``digest`` ("sha1:…") is checked, it is named ``path``.part. ``user_agent`` must name
     a contact. After ``max_attempts`` in a row without a new byte the call fails. ``timeout`` is the longest time in
@@ -66,42 +61,29 @@ def fetch(
     ``RESERVED_BYTES`` are freed so that the record can be written. Any other error, and a stop, keeps all that was
     received.
     """
-    check(url, path, digest, user_agent)
+    check_download(url, path, digest, user_agent)
     path = path.resolve() if path.is_symlink() else path  # a link stays a link
     digest = digest.lower() if digest else None
-    download = _Download(url, path, digest, user_agent, progress, max_attempts, timeout, sleep, should_stop)
-    before = _file_state(path)
-    if existing := download.existing_file():
-        return existing
-    with open_partial(path, url) as partial:
-        if _file_state(path) != before and (existing := download.existing_file()):  # another process was faster
-            return existing
-        return download.run(partial)
+    if not path.exists():
+        with open_partial(path, url) as partial:
+            if not path.exists():  # otherwise another process was faster
+                download = _Download(url, path, digest, user_agent, progress, max_attempts, timeout, sleep, should_stop)
+                return FetchedFile(path, download.run(partial))
+    return FetchedFile(path, ())
 
 
-def check(url: str, path: Path, digest: str | None, user_agent: str) -> None:
+def check_download(url: str, path: Path, digest: str | None, user_agent: str) -> None:
     """Raise a ``Cr5Error`` for arguments of ``fetch`` that cannot work, before anything is requested or written."""
     check_request(url, user_agent)
     if digest is not None:
         _check_digest(digest)
-    if path.is_dir():
-        raise Cr5Error(f"{path}: this is a folder; name a file")
-    if not path.parent.is_dir():
-        raise Cr5Error(f"{path}: the folder {path.parent} does not exist; create it first")
+    check_output_file(path)
 
 
 def _check_digest(digest: str) -> None:
     algorithm, _, value = digest.lower().partition(":")
     if len(value) != _DIGEST_LENGTHS.get(algorithm) or not re.fullmatch("[0-9a-f]+", value):
         raise Cr5Error(f"`digest={digest}` is invalid; write md5:, sha1: or sha256: and its hexadecimal digits")
-
-
-def _file_state(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file is replaced or written to; None if there is no file."""
-    with suppress(FileNotFoundError):
-        status = path.stat()
-        return status.st_ino, status.st_size, status.st_mtime_ns
-    return None
 
 
 @dataclass
@@ -123,99 +105,11 @@ class _Download:
     restart_reason: str = ""  # why the partial file is useless; it is kept until the first byte of the new one arrives
     last_report: float = 0.0
 
-    # A file that exists
+    def run(self, partial: PartialFile) -> tuple[str, ...]:
+        """Attempt until the file is complete and right, or until ``max_attempts`` in a row brought nothing new.
 
-    def existing_file(self) -> FetchedFile | None:
-        """The file if it exists and is right, or None if it must be downloaded.
-
-        A file that was not downloaded by us is never overwritten: if it is wrong, raise a ``Cr5Error``.
+        Returns the notes on what happened.
         """
-        record, state = load_record(append_suffix(self.path, ".fetched.json")), _file_state(self.path)
-        if state is None:
-            return None
-        size = state[1]
-        is_ours = (record.get("size"), record.get("mtime")) == state[1:]
-        version = FileVersion(size)
-        if is_ours:
-            version = FileVersion(size, str(record.get("etag", "")), str(record.get("modified", "")))
-        if self.digest:
-            algorithm = self.digest.partition(":")[0]
-            actual = str(record.get("digest")) if is_ours else ""
-            if not actual.startswith(f"{algorithm}:"):
-                actual = self.compute_digest(self.path, algorithm, size)
-            if actual == self.digest:
-                return self.complete(version, size, actual)
-            if not is_ours:
-                raise Cr5Error(
-                    f"{self.path}: this file was not downloaded by cr5 and its {algorithm} is not the published one; "
-                    "move it away to download it"
-                )
-            self.note(f"its {algorithm} is no longer the published one: restarted")
-            return None
-        try:
-            with self.request("HEAD", {}) as response:
-                if response.status != 200:
-                    raise status_error(self.url, self.user_agent, response)
-                current = FileVersion.of(response.headers, content_length(response))
-        except (TransientError, Cr5Error) as error:
-            if not is_ours:
-                raise Cr5Error(
-                    f"{self.path}: this file was not downloaded by cr5 and cannot be compared with the server's: "
-                    f"{error}; move it away to download it"
-                ) from error
-            self.note(f"kept as it was, because the server could not be asked: {error}")
-            return self.complete(version, size, record.get("digest"))
-        if not is_ours:
-            if current.size == size:
-                self.note("existed already, with the same size as on the server; its content was not checked")
-                return self.complete(current, size, None)
-            raise Cr5Error(
-                f"{self.path}: this file was not downloaded by cr5 and has {size:,} bytes, the server's has "
-                f"{'an unknown number' if current.size is None else format(current.size, ',')}; move it away to "
-                "download it"
-            )
-        # Servers behind one name may give the same file different ETags; its date and size are the same then.
-        same_date = version.modified and version.modified == current.modified
-        compared = replace(version, etag="") if same_date else version
-        if record.get("url") == self.url and not compared.differs(current):
-            return self.complete(version, size, record.get("digest"))
-        self.note("no longer what the server has: restarted")
-        return None
-
-    def complete(self, version: FileVersion, size: int, digest: str | None) -> FetchedFile:
-        """Record what the file is, for the next call, and return it."""
-        state = _file_state(self.path)
-        values = {
-            "url": self.url,
-            "size": size,
-            "mtime": state[2] if state else 0,
-            "digest": digest,
-            "etag": version.etag,
-            "modified": version.modified,
-        }
-        record = append_suffix(self.path, ".fetched.json")
-        if load_record(record) != values:
-            with suppress(OSError):  # without a record the file is only checked again
-                save_record(record, values)
-        return FetchedFile(self.path, tuple(self.notes))
-
-    def compute_digest(self, path: Path, algorithm: str, size: int) -> str:
-        """The digest of a file, as "sha1:…"."""
-        digest = hashlib.new(algorithm, usedforsecurity=False)
-        done = 0
-        with path.open("rb") as file:
-            while data := file.read(_HASH_CHUNK_BYTES):
-                if self.should_stop():
-                    raise StoppedError(f"{self.path}: stopped while it was checked; run it again to continue")
-                digest.update(data)
-                done += len(data)
-                self.report("check", done, size, algorithm)
-        return f"{algorithm}:{digest.hexdigest()}"
-
-    # A file to be downloaded
-
-    def run(self, partial: PartialFile) -> FetchedFile:
-        """Attempt until the file is complete and right, or until ``max_attempts`` in a row brought nothing new."""
         furthest = failures = 0
         has_restarted = False  # because of a wrong digest
         self.restart_reason = "the partial file came from another address" if partial.is_from_other_url else ""
@@ -248,7 +142,20 @@ class _Download:
                     self.note(f"its {algorithm} was wrong: restarted")
                     continue
             partial.finish(self.path)
-            return self.complete(partial.version, partial.position, self.digest)
+            return tuple(self.notes)
+
+    def compute_digest(self, path: Path, algorithm: str, size: int) -> str:
+        """The digest of a file, as "sha1:…"."""
+        digest = hashlib.new(algorithm, usedforsecurity=False)
+        done = 0
+        with path.open("rb") as file:
+            while data := file.read(_HASH_CHUNK_BYTES):
+                if self.should_stop():
+                    raise StoppedError(f"{self.path}: stopped while it was checked; run it again to continue")
+                digest.update(data)
+                done += len(data)
+                self.report("check", done, size, algorithm)
+        return f"{algorithm}:{digest.hexdigest()}"
 
     def attempt(self, partial: PartialFile) -> None:
         """Receive to the end of the file over one connection, or raise a ``TransientError``."""
@@ -263,7 +170,7 @@ class _Download:
             headers["Range"] = f"bytes={partial.position}-"
             if partial.version.validator:
                 headers["If-Range"] = partial.version.validator
-        with self.request("GET", headers) as response:
+        with open_response(self.url, self.user_agent, self.timeout, headers) as response:
             if response.status in (200, 206):
                 self.check_encoding(response)
             if response.status == 206 and headers:
@@ -279,9 +186,6 @@ class _Download:
                 raise status_error(self.url, self.user_agent, response)
             self.check_disk_space(partial)
             self.receive(partial, response, remaining)
-
-    def request(self, method: str, headers: dict[str, str]) -> AbstractContextManager[http.client.HTTPResponse]:
-        return open_response(self.url, self.user_agent, self.timeout, method, headers)
 
     def check_encoding(self, response: http.client.HTTPResponse) -> None:
         """Refuse bytes that were compressed for the transfer: their size and ranges are not those of the file."""

@@ -9,7 +9,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from cr5.errors import Cr5Error, format_bytes, reason
+from cr5.errors import Cr5Error
+from cr5.message_parts import format_bytes, reason
 from cr5.sources.http.client import FileVersion
 from cr5.storage.atomic import sync
 from cr5.storage.json_files import read_json, write_json
@@ -35,11 +36,13 @@ class PartialFile:
     @property
     def record(self) -> Path:
         """The path of the record."""
-        return append_suffix(self.path, ".json")
+        return self.path.with_name(f"{self.path.name}.json")
 
     def load(self) -> None:
         """Restore the state of an earlier download, and drop bytes that the record does not cover."""
-        values = load_record(self.record)
+        values: dict[str, Any] = {}
+        with suppress(OSError, ValueError):  # no record, or a damaged one
+            values = read_json(self.record)
         size, synced = values.get("size"), values.get("safe")
         if isinstance(size, int | None) and isinstance(synced, int):
             self.version = FileVersion(size, str(values.get("etag", "")), str(values.get("modified", "")))
@@ -72,7 +75,8 @@ class PartialFile:
         self._save()
 
     def _save(self) -> None:
-        save_record(self.record, {"url": self.url, **asdict(self.version), "safe": self.position})
+        temporary = self.record.with_name(f"{self.record.name}.tmp")
+        write_json(self.record, {"url": self.url, **asdict(self.version), "safe": self.position}, temporary=temporary)
         self.synced = self.position
 
     @contextmanager
@@ -95,8 +99,8 @@ class PartialFile:
         """How much is kept, for messages."""
         if not self.position or self.is_from_other_url:
             return "nothing was received yet"
-        of_total = f" of {format_bytes(self.version.size)}" if self.version.size is not None else ""
-        return f"{format_bytes(self.position)}{of_total} are kept"
+        total_text = f" of {format_bytes(self.version.size)}" if self.version.size is not None else ""
+        return f"{format_bytes(self.position)}{total_text} are kept"
 
     def close(self) -> None:
         """Sync what was received; remove the files if that is nothing."""
@@ -160,30 +164,7 @@ def open_partial(final: Path, url: str) -> Iterator[PartialFile]:
 
 def partial_path(final: Path) -> Path:
     """dump.bz2 -> dump.bz2.part."""
-    return append_suffix(final, ".part")
-
-
-# Records
-
-
-def append_suffix(path: Path, suffix: str) -> Path:
-    """Append a suffix to a name without replacing the one it has."""
-    return path.with_name(path.name + suffix)
-
-
-def load_record(path: Path) -> dict[str, Any]:
-    """The values of a record; empty if there is none or if it cannot be read."""
-    with suppress(OSError, ValueError):
-        return read_json(path)
-    return {}
-
-
-def save_record(path: Path, values: dict[str, Any]) -> None:
-    """Write a record atomically."""
-    write_json(path, values, temporary=append_suffix(path, ".tmp"))
-
-
-# Messages
+    return final.with_name(f"{final.name}.part")
 
 
 def _write_error(error: OSError) -> str:
@@ -191,4 +172,4 @@ def _write_error(error: OSError) -> str:
         return "no space left on the disk; free some"
     if error.errno == errno.EFBIG:
         return "too large for this disk or for ulimit -f; use another disk"
-    return f"cannot be written, {reason(error)}; repair that"
+    return f"cannot be written, {reason(error)}; check the disk"

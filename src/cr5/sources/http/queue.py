@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Unpack
 
-from cr5.errors import Cr5Error, format_bytes
+from cr5.errors import Cr5Error
+from cr5.message_parts import format_bytes
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.http.client import RetryOptions
-from cr5.sources.http.download import FetchedFile, check, fetch
+from cr5.sources.http.download import FetchedFile, check_download, fetch
 
 MAX_CONNECTIONS = 2  # at once; Wikimedia allows no more
 
@@ -36,7 +37,7 @@ def fetch_all(
     ``on_complete`` is called with the path of every complete file, in the thread that downloaded it.
     """
     for url, path, digest in files:
-        check(url, path, digest, user_agent)
+        check_download(url, path, digest, user_agent)
     paths = [file.path.resolve() for file in files]
     if repeated := [path for path in paths if paths.count(path) > 1]:
         raise Cr5Error(f"{repeated[0]}: two files are to be written here; give each its own path")
@@ -50,8 +51,8 @@ def fetch_all(
     def report(i: int, step: Progress) -> None:
         with lock:
             fractions[i] = step.done / step.total if step.total and step.stage == "download" else fractions[i]
-            of_total = f" of {format_bytes(step.total)}" if step.total else ""
-            so_far = f"{format_bytes(step.done)}{of_total}: " if step.done else ""
+            total_text = f" of {format_bytes(step.total)}" if step.total else ""
+            so_far = f"{format_bytes(step.done)}{total_text}: " if step.done else ""
             progress(Progress("download files", sum(fractions), len(files), so_far + step.note))
 
     def take() -> int | None:

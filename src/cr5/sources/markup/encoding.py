@@ -4,7 +4,7 @@ import codecs
 import re
 
 from cr5.corpus.languages import canonical_code, primary_subtag
-from cr5.storage.text_encodings import marked_encoding
+from cr5.storage.text_encodings import evident_encoding
 
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"\s*<\?xml[^>]{0,100}?encoding\s*=\s*[\"']([\w.:-]+)", re.IGNORECASE)
@@ -25,12 +25,12 @@ _SUPERSETS = {"iso8859-1": "cp1252", "ascii": "cp1252", "gb2312": "gb18030", "gb
 
 
 def decode(data: bytes) -> str:
-    """Decode a page by its byte order mark, else as UTF-8, else in the encoding that it declares.
+    """Decode a page by its byte order mark, as UTF-16 if evident, else as UTF-8, else in the encoding that it declares.
 
     A page that declares another encoding although it is UTF-8 has been converted. Raises ``UnicodeDecodeError``.
     """
-    if marked := marked_encoding(data):
-        return data.decode(marked)
+    if encoding := evident_encoding(data):
+        return data.decode(encoding)
     declared = _declared_encoding(data)
     if declared is not None and declared.startswith(_SEVEN_BIT):
         return data.decode(declared)
@@ -40,6 +40,16 @@ def decode(data: bytes) -> str:
         if declared is None or declared == "utf-8":
             raise
     return data.decode(declared)
+
+
+def decode_page(data: bytes, lang: str) -> tuple[str, str]:
+    """A page in a language and "", or, if its encoding had to be guessed, the name of that."""
+    try:
+        return decode(data), ""
+    except UnicodeDecodeError:
+        if (page := decode_western(data, lang)) is None:
+            raise
+        return page, WESTERN
 
 
 def decode_western(data: bytes, lang: str) -> str | None:

@@ -1,1 +1,1 @@
-"""Wikipedia dumps to a corpus aligned by Wikidata item: ``build.build`` is the entry point."""
+"""Wikipedia dumps to a corpus whose concepts are Wikidata items: ``build.build`` is the entry point."""

@@ -1,13 +1,17 @@
-"""Building a Wikipedia corpus: find dumps, download and extract them, align the articles by Wikidata item.
+"""Building a Wikipedia corpus: find dumps, download and extract them, filter and publish their articles.
+
+The concept of an article is its Wikidata item, which is the same in all languages.
 
 All intermediate files are in a hidden folder of the corpus, one folder per language: the plan (which dump, which
 files), the downloads, the item table, the extracted shards. Each is written atomically, so a run that was stopped or
 killed is resumed by the next one.
 """
 
+import errno
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +38,7 @@ from cr5.sources.wikipedia.plan import WikipediaRequest, choose_dumps
 from cr5.sources.wikipedia.publishing import PublishedLanguage, PublishingTask, find_shared_items, publish
 from cr5.sources.wikipedia.sample import extract_samples
 from cr5.sources.wikipedia.shards import ExtractionResult, shard_path
-from cr5.sources.wikipedia.work_files import writing
+from cr5.storage.atomic import atomic_write
 
 
 class WikiSummary(NamedTuple):
@@ -68,7 +72,7 @@ def build(
     user_agent: str,
     progress: ProgressCallback = no_progress,
 ) -> WikipediaCorpus:
-    """Download, extract and align; what an earlier call has finished is not repeated.
+    """Download, extract and publish; what an earlier call has finished is not repeated.
 
     ``executor`` runs the long tasks, in local processes or on workers of a cluster that see the same files.
     ``user_agent`` must name a contact.
@@ -76,7 +80,7 @@ def build(
     request.check()
     check_folder(output, [wiki.lang for wiki in request.wikis])
     work = work_folder(output)
-    with locked_folder(output):
+    with locked_folder(output), _explaining_full_disks():
         remove_temporary_files(output)
         dumps = choose_dumps(request, work, user_agent=user_agent, progress=progress)
         notes = [note for dump in dumps for note in dump.notes]
@@ -86,6 +90,18 @@ def build(
         else:
             results = extraction.extract_all(dumps)
         return _publish(request, output, dumps, results, executor, progress, notes)
+
+
+@contextmanager
+def _explaining_full_disks() -> Iterator[None]:
+    """Let the error about a full disk, of this process or of a task, say how to resume."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        advice = "free some and run the same command again, it resumes from here"
+        raise Cr5Error(f"{error.filename}: no space left on the disk; {advice}") from error
 
 
 def _publish(
@@ -98,7 +114,7 @@ def _publish(
     notes: list[str],
 ) -> WikipediaCorpus:
     """Filter the articles, write the files of every language and then the manifest."""
-    progress(Progress("align", 0, len(dumps)))
+    progress(Progress("publish", 0, len(dumps)))
     extracted = {dump.wiki.lang: _total([result for _, result in results[dump.wiki.code]]) for dump in dumps}
     for dump in dumps:
         _check_not_empty(dump, extracted[dump.wiki.lang])
@@ -117,7 +133,7 @@ def _publish(
                 f'no concept is shared by any two of {", ".join(shards)}; raise `sample`, or use `concepts="all"`'
             )
         table = work_folder(output) / "shared.npy"
-        with writing(table) as file:
+        with atomic_write(table) as file:
             np.save(file, items)
     begin_writing(output, run)
     futures = {
@@ -132,7 +148,7 @@ def _publish(
     }  # fmt: skip
     languages: dict[str, WikiSummary] = {}
     for number, dump in enumerate(dumps):
-        progress(Progress("align", number, len(dumps), dump.wiki.code))
+        progress(Progress("publish", number, len(dumps), dump.wiki.code))
         lang = dump.wiki.lang
         languages[lang] = WikiSummary(dump, extracted[lang], futures[lang].result())
     corpus = WikipediaCorpus(output, languages, len(items), notes)
@@ -162,8 +178,7 @@ def _total(results: Sequence[ExtractionResult]) -> ExtractionResult:
         total.documents += result.documents
         total.shards += result.shards
         total.page_counts.update(result.page_counts)
-        for reason, count in result.faults.counts.items():
-            total.faults.add(reason, result.faults.examples[reason], count)
+        total.faults.update(result.faults)
     return total
 
 

@@ -11,8 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.corpus.reading import MANIFEST
-from cr5.errors import Cr5Error, reason
-from cr5.sources.wikipedia.work_files import load_json, write_json
+from cr5.errors import Cr5Error
+from cr5.message_parts import reason
+from cr5.sources.wikipedia.work_files import load_json
+from cr5.storage.atomic import discard
+from cr5.storage.json_files import write_json
 from cr5.storage.locks import locked
 
 SOURCE = "wikipedia"
@@ -63,10 +66,10 @@ def locked_folder(output: Path) -> Iterator[None]:
 
 
 def remove_temporary_files(output: Path) -> None:
-    """Remove half-written files of a run that was killed."""
+    """Remove half-written files and folders of a run that was killed."""
     ours = [path for path in output.glob(".*.tmp") if _is_our_temporary_file(path.name)]
     for path in [*ours, *work_folder(output).rglob("*.tmp")]:
-        path.unlink(missing_ok=True)
+        discard(path)
 
 
 def _is_our_temporary_file(name: str) -> bool:

@@ -7,7 +7,8 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar, Unpack
 
-from cr5.errors import Cr5Error, quoted
+from cr5.errors import Cr5Error
+from cr5.message_parts import quoted
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.http.client import NotFoundError, RetryOptions, ShortResponse, get
 from cr5.sources.wikipedia.dump_reader import DumpFormat

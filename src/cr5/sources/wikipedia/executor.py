@@ -24,8 +24,7 @@ def open_executor(workers: int | None = None, scheduler: str | None = None) -> I
     """Start ``workers`` processes, by default one per core, or use the workers of the Dask ``scheduler``.
 
     The workers of a cluster must see the same files as this process. If the block raises, local processes are
-    terminated at once; tasks on a cluster keep running, and are not waited for. Tasks must therefore be safe to
-    repeat.
+    terminated at once; tasks on a cluster keep running, and are not waited for. Tasks must therefore be safe to repeat.
     """
     if scheduler is not None and workers is not None:
         raise Cr5Error(

@@ -22,7 +22,8 @@ from cr5.sources.wikipedia.plan import ItemSource, WikipediaRequest
 from cr5.sources.wikipedia.shards import READERS, ExtractionResult, ExtractionTask, extract, finished_result
 from cr5.sources.wikipedia.wiki import Wiki
 from cr5.sources.wikipedia.wikidata_items import from_page_props, from_sitelinks
-from cr5.sources.wikipedia.work_files import load_json, write_json
+from cr5.sources.wikipedia.work_files import load_json
+from cr5.storage.json_files import write_json
 
 ResultsByWiki: TypeAlias = dict[str, list[tuple[ExtractionTask, ExtractionResult]]]
 """The tasks of every wiki, by its code and in order, with their results."""

@@ -45,9 +45,9 @@ def find_local_dumps(
             if files:
                 break
         else:
-            of_date = f" of {date}" if date else ""
+            date_text = f" of {date}" if date else ""
             raise Cr5Error(
-                f"{folder}: contains no {dump_format} dump of {wiki.name}{of_date}; keep the name under which it is "
+                f"{folder}: contains no {dump_format} dump of {wiki.name}{date_text}; keep the name under which it is "
                 f"published, such as {_EXAMPLES[dump_format].format(wiki=wiki.name, code=wiki.code)}"
             )
         _check_parts(files)

@@ -15,18 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.corpus.documents import Document, location
-from cr5.errors import CorpusError, quoted
-from cr5.sources.files import ErrorHandler, corpus_errors, raise_error
-from cr5.sources.wikipedia.dump_reader import (
-    DISAMBIGUATION,
-    EMPTY,
-    NO_ITEM,
-    PAGES,
-    FileRange,
-    FindItem,
-    PageCounts,
-)
-from cr5.sources.wikipedia.wiki import Wiki
+from cr5.corpus.tables import column_problem, open_parquet, type_problem
+from cr5.errors import CorpusError
+from cr5.message_parts import quoted
+from cr5.sources.files import open_source
+from cr5.sources.wikipedia.dump_reader import PAGES, FileRange, ReadingContext
 
 _Row: TypeAlias = tuple[bytes | None, ...]
 
@@ -52,77 +45,37 @@ def split(path: Path, range_bytes: int = RANGE_BYTES) -> list[FileRange]:
     return [FileRange(str(path), begin, end) for begin, end in pairwise(bounds)]
 
 
-def articles(
-    file_range: FileRange,
-    wiki: Wiki,
-    find_item: FindItem | None = None,
-    *,
-    page_counts: PageCounts,
-    skip: int = 0,
-    handle_error: ErrorHandler = raise_error,
-) -> Iterator[tuple[int, Document]]:
+def articles(reading: ReadingContext) -> Iterator[tuple[int, Document]]:
     """Yield the articles of some row groups, each with the number of its row in the range; see ``DumpReader``."""
-    with _open_export(file_range.path) as file:
-        rows_before = sum(file.metadata.row_group(group).num_rows for group in range(file_range.begin))
-        for number, row in enumerate(_rows(file, file_range, skip), skip + 1):
+    path = reading.file_range.path
+    with _open_export(path) as file:
+        rows_before = sum(file.metadata.row_group(group).num_rows for group in range(reading.file_range.begin))
+        for number, row in enumerate(_rows(file, reading.file_range, reading.skip), reading.skip + 1):
+            at = location(path, rows_before + number)
             try:
                 page_id, title, text, url = ["" if cell is None else cell.decode() for cell in row]
             except UnicodeDecodeError:
-                at = location(file_range.path, rows_before + number)
-                handle_error("invalid UTF-8", f"{at}: the text is not UTF-8; download it again")
+                reading.handle_error("invalid UTF-8", f"{at}: the text is not UTF-8; download it again")
                 continue
             if not _PAGE_ID.fullmatch(page_id) or not title:
                 fault = f"{quoted(page_id)} is not a page id" if title else "the page has no title"
-                at = location(file_range.path, rows_before + number)
-                handle_error("no page id or title", f"{at}: {fault}; download it again")
+                reading.handle_error("no page id or title", f"{at}: {fault}; download it again")
                 continue
-            page_counts[PAGES] += 1
-            item, is_ambiguous = (find_item and find_item(int(page_id), title)) or ("", False)
-            if is_ambiguous:
-                page_counts[DISAMBIGUATION] += 1
-            elif not item:
-                page_counts[NO_ITEM] += 1
-            elif not text or text.isspace():
-                page_counts[EMPTY] += 1
-            else:
-                yield number, wiki.document(item, title, text, url)
+            reading.page_counts[PAGES] += 1
+            item = reading.item(int(page_id), title)
+            if item and (document := reading.document(item, title, text, url)):
+                yield number, document
 
 
 @contextmanager
 def _open_export(path: str) -> Iterator[pq.ParquetFile]:
     """A file with the columns of an export; if any of it cannot be read within the block, raise a ``CorpusError``."""
-    with corpus_errors(path), Path(path).open("rb") as stream:
-        try:
-            # Without a buffer size, a whole column of a row group would be in memory.
-            file = pq.ParquetFile(stream, buffer_size=1 << 20)
-            _check_columns(file.schema_arrow, path)
-            yield file
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            if isinstance(error, OSError) and error.strerror:
-                raise
-            raise CorpusError(f"{path}: corrupt, or not a Parquet file; copy or download it again") from None
-
-
-def _check_columns(schema: pa.Schema, path: str) -> None:
-    if missing := [name for name in _REQUIRED_COLUMNS if name not in schema.names]:
-        present = ", ".join(schema.names) or "nothing"
-        raise CorpusError(
-            f"{path}: no column {' and '.join(missing)}, only {present}; an export of Wikipedia has id, title and text"
-        )
-    for name in _COLUMNS:
-        if schema.names.count(name) > 1:
-            raise CorpusError(f"{path}: column {name} occurs {schema.names.count(name)} times; rename all but one")
-        if name in schema.names and not _is_readable(column_type := schema.field(name).type, name):
-            raise CorpusError(f"{path}: column {name} is {column_type}, not string; write it as strings")
-
-
-def _is_readable(column_type: pa.DataType, name: str) -> bool:
-    if pa.types.is_dictionary(column_type):
-        column_type = column_type.value_type
-    is_text = (
-        pa.types.is_string(column_type) or pa.types.is_large_string(column_type) or pa.types.is_string_view(column_type)
-    )
-    return bool(is_text) or (name == "id" and bool(pa.types.is_integer(column_type)))
+    with open_source(path) as stream, open_parquet(stream) as file:
+        schema, advice = file.schema_arrow, "an export of Wikipedia has id, title and text"
+        problem = column_problem(schema.names, _REQUIRED_COLUMNS, _COLUMNS, advice)
+        if problem := problem or type_problem(schema, _COLUMNS, "id"):
+            raise CorpusError(f"{path}: {problem}")
+        yield file
 
 
 def _rows(file: pq.ParquetFile, file_range: FileRange, skip: int) -> Iterator[_Row]:

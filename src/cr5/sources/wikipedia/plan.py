@@ -12,7 +12,8 @@ from cr5.sources.wikipedia.dump_listing import HUB_URL, MIRROR_URL, Dump, DumpFi
 from cr5.sources.wikipedia.dump_reader import DumpFormat
 from cr5.sources.wikipedia.local_dumps import find_local_dumps
 from cr5.sources.wikipedia.wiki import Wiki
-from cr5.sources.wikipedia.work_files import load_json, write_json
+from cr5.sources.wikipedia.work_files import load_json
+from cr5.storage.json_files import write_json
 
 ItemSource: TypeAlias = Literal["props", "sitelinks"]
 """Where the Wikidata item of a page is looked up: in the wiki's page_props, or in Wikidata's table of sitelinks."""

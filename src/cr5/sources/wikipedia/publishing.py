@@ -64,7 +64,7 @@ def publish(task: PublishingTask) -> PublishedLanguage:
         digest.update(shared_items.data)
     duplicates = Duplicates() if request.dedupe else None
     files: dict[str, int] = {}
-    counts_per_shard: list[dict[str, Any]] = []
+    totals, foreign = Counter[str](), Counter[str]()
     for number, shard in enumerate(task.shards):
         path = corpus_file(output, task.lang, number)
         status = Path(shard).stat()
@@ -78,7 +78,8 @@ def publish(task: PublishingTask) -> PublishedLanguage:
             with reading_table(Path(shard)):
                 table = pq.read_table(shard)
             counts, rows = _filtered(table, request.drop_foreign, shared_items, duplicates)
-        counts_per_shard.append(counts)
+        totals.update({name: count for name, count in counts.items() if name != "foreign"})
+        foreign.update(counts["foreign"])
         if counts["documents"]:
             files[path.name] = counts["documents"]
         if rows is not None and published != counts:
@@ -87,16 +88,9 @@ def publish(task: PublishingTask) -> PublishedLanguage:
                 write_table(path, rows, {ORIGIN_KEY: json.dumps({"about": origin_digest, "counts": counts}).encode()})
             else:
                 path.unlink(missing_ok=True)
-    foreign: Counter[str] = Counter()
-    for counts in counts_per_shard:
-        foreign.update(counts["foreign"])
-    return PublishedLanguage(
-        files,
-        sum(counts["articles"] for counts in counts_per_shard),
-        sum(counts["alone"] for counts in counts_per_shard) if request.concepts == "shared" else None,
-        dict(foreign),
-        sum(counts["duplicates"] for counts in counts_per_shard) if request.dedupe else None,
-    )
+    unshared = totals["alone"] if request.concepts == "shared" else None
+    repeated = totals["duplicates"] if request.dedupe else None
+    return PublishedLanguage(files, totals["articles"], unshared, dict(foreign), repeated)
 
 
 def _filtered(

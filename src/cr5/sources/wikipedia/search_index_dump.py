@@ -7,26 +7,17 @@ action with the page's id, then the fields of the page in any order.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from cr5.corpus.documents import Document
 from cr5.corpus.tables import RecordError, check_unicode
-from cr5.errors import CorpusError, quoted
-from cr5.sources.files import ErrorHandler, corpus_errors, lines, open_source, raise_error
+from cr5.errors import CorpusError
+from cr5.message_parts import quoted
+from cr5.sources.files import ErrorHandler, corpus_errors, lines, open_source
 from cr5.sources.wikipedia import wikitext
-from cr5.sources.wikipedia.dump_reader import (
-    DISAMBIGUATION,
-    EMPTY,
-    NAMESPACE,
-    NO_ITEM,
-    PAGES,
-    FileRange,
-    FindItem,
-    PageCounts,
-)
-from cr5.sources.wikipedia.wiki import Wiki
+from cr5.sources.wikipedia.dump_reader import NAMESPACE, PAGES, FileRange, ReadingContext
 
 _ACTION = re.compile(r'\s*+\{\s*+"(index|create|update|delete)"\s*+:\s*+\{')
 _ITEM = re.compile(r"Q[1-9][0-9]*+")
@@ -45,9 +36,15 @@ class _LinesUntilError:
         self.stream, self.path, self.error = stream, path, ""
 
     def readline(self, size: int) -> bytes:
+        return self._read(self.stream.readline, size)
+
+    def read(self, size: int) -> bytes:
+        return self._read(self.stream.read, size)
+
+    def _read(self, read: Callable[[int], bytes], size: int) -> bytes:
         try:
             with corpus_errors(self.path):
-                line = self.stream.readline(size)
+                line = read(size)
                 if not line and self.path.endswith(".gz") and Path(self.path).stat().st_size == 0:
                     raise EOFError  # gzip accepts a file of zero bytes
                 return line
@@ -61,33 +58,24 @@ def split(path: Path) -> list[FileRange]:
     return [FileRange(str(path))]
 
 
-def articles(
-    file_range: FileRange,
-    wiki: Wiki,
-    find_item: FindItem | None = None,
-    *,
-    page_counts: PageCounts,
-    skip: int = 0,
-    handle_error: ErrorHandler = raise_error,
-) -> Iterator[tuple[int, Document]]:
+def articles(reading: ReadingContext) -> Iterator[tuple[int, Document]]:
     """Yield the articles of a file, each with the number of its record, from 1; see ``DumpReader``.
 
-    ``find_item`` is used for pages whose record names no item, and to recognise disambiguation pages; without it
-    their templates are used. A file that is truncated is reported after its last complete record.
+    Items are looked up for pages whose record names none, and to recognise disambiguation pages; where they cannot be
+    looked up, their templates are used. A file that is truncated is reported after its last complete record.
     """
-    records_done = 0
+    path, records_done = reading.file_range.path, 0
 
     def handle_new_error(reason: str, message: str) -> None:
-        if records_done >= skip:
-            handle_error(reason, message)
+        if records_done >= reading.skip:
+            reading.handle_error(reason, message)
 
-    with open_source(file_range.path) as stream:
-        for number, (action, source) in enumerate(_records(stream, file_range.path, handle_new_error), 1):
-            if number > skip and source and (fields := _fields(action, source, file_range.path, handle_error)):
-                page_counts[PAGES] += 1
-                document = _document(fields, wiki, find_item, page_counts)
-            else:
-                document = None
+    with open_source(path) as stream:
+        for number, (action, source) in enumerate(_records(stream, path, handle_new_error), 1):
+            document = None
+            if number > reading.skip and source and (fields := _fields(action, source, path, reading.handle_error)):
+                reading.page_counts[PAGES] += 1
+                document = _document(fields, reading)
             records_done = number
             if document:
                 yield number, document
@@ -149,28 +137,16 @@ def _fields(action: _Line, source: _Line, path: str, handle_error: ErrorHandler)
     return fields | texts | {"_id": page_id}
 
 
-def _document(
-    fields: dict[str, Any], wiki: Wiki, find_item: FindItem | None, page_counts: PageCounts
-) -> Document | None:
+def _document(fields: dict[str, Any], reading: ReadingContext) -> Document | None:
     """The document of a page, or None if it is not an article; the reason is counted."""
-    title, text, item_of_record = fields["title"], fields["text"], fields.get("wikibase_item")
-    if find_item is None:
-        item, is_ambiguous = "", _is_disambiguation(fields.get("template"))
-    else:
-        item, is_ambiguous = find_item(fields["_id"], title) or ("", False)
-    if isinstance(item_of_record, str) and _ITEM.fullmatch(item_of_record):
-        item = item_of_record
     if fields.get("namespace", 0) != 0:
-        page_counts[NAMESPACE] += 1
-    elif is_ambiguous:
-        page_counts[DISAMBIGUATION] += 1
-    elif not item:
-        page_counts[NO_ITEM] += 1
-    elif not text or text.isspace():
-        page_counts[EMPTY] += 1
-    else:
-        return wiki.document(item, title, text)
-    return None
+        reading.page_counts[NAMESPACE] += 1
+        return None
+    title, item = fields["title"], fields.get("wikibase_item")
+    item = item if isinstance(item, str) and _ITEM.fullmatch(item) else ""
+    is_ambiguous = reading.find_item is None and _is_disambiguation(fields.get("template"))
+    item = reading.item(fields["_id"], title, item, is_ambiguous)
+    return reading.document(item, title, fields["text"]) if item else None
 
 
 def _page_id(action: str) -> int:

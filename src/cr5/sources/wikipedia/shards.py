@@ -16,10 +16,11 @@ from cr5.corpus.documents import SCHEMA, Document
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
 from cr5.sources.wikipedia import parquet_export, search_index_dump, xml_dump
-from cr5.sources.wikipedia.dump_reader import DumpFormat, DumpReader, FileRange, FindItem, PageCounts
+from cr5.sources.wikipedia.dump_reader import DumpFormat, DumpReader, FileRange, FindItem, PageCounts, ReadingContext
 from cr5.sources.wikipedia.wiki import Wiki
 from cr5.sources.wikipedia.wikidata_items import ItemTable
-from cr5.sources.wikipedia.work_files import load_json, reading_table, write_json, write_table
+from cr5.sources.wikipedia.work_files import load_json, reading_table, write_table
+from cr5.storage.json_files import write_json
 
 READERS: dict[DumpFormat, DumpReader] = {"cirrus": search_index_dump, "xml": xml_dump, "parquet": parquet_export}
 
@@ -153,14 +154,10 @@ def _articles(task: ExtractionTask, result: ExtractionResult) -> Iterator[tuple[
             raise CorpusError(message)
         result.faults.add(reason, message)
 
-    return READERS[task.dump_format].articles(
-        task.file_range,
-        task.wiki,
-        _find_item(task),
-        page_counts=result.page_counts,
-        skip=result.record,
-        handle_error=handle_error,
+    reading = ReadingContext(
+        task.file_range, task.wiki, _find_item(task), result.page_counts, result.record, handle_error
     )
+    return READERS[task.dump_format].articles(reading)
 
 
 def _find_item(task: ExtractionTask) -> FindItem | None:

@@ -4,9 +4,7 @@ A folder holds sorted keys (page ids, or digests of titles) with a value for eac
 JSON file that says what they were made from.
 """
 
-import json
 import re
-import shutil
 from array import array
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -16,10 +14,11 @@ from typing import IO, Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cr5.errors import CorpusError, reason
+from cr5.errors import CorpusError
 from cr5.sources.files import open_source
 from cr5.sources.wikipedia.sql_dump import read_rows
-from cr5.storage.atomic import sync
+from cr5.storage.atomic import atomic_folder
+from cr5.storage.json_files import read_json, write_json
 
 _Entries: TypeAlias = Iterable[tuple[int, int]]
 """Keys with values; a value is twice the number of an item, plus one for a disambiguation page."""
@@ -42,7 +41,7 @@ class ItemTable:
     def open(cls, folder: Path) -> "ItemTable":
         """Map the table in a folder into memory."""
         try:
-            header = json.loads((folder / _HEADER).read_text(encoding="utf-8"))
+            header = read_json(folder / _HEADER)
             if header["format"] != _FORMAT:
                 raise ValueError
             keys, values = (_mapped(folder / name, header["rows"]) for name in (_KEYS, _VALUES))
@@ -82,7 +81,8 @@ def from_page_props(path: Path, folder: Path, *, partial: bool = False) -> ItemT
     is true: then the rows before the cut are used. Takes 28 bytes of memory per row.
     """
     with open_source(path) as stream:
-        return _build(_page_props_entries(stream, str(path)), folder, path, partial, {"kind": "page_props"})
+        columns = _collect(_page_props_entries(stream, str(path)), partial)
+    return _write(columns, folder, path, {"kind": "page_props", "partial": partial})
 
 
 def from_sitelinks(path: Path, site: str, folder: Path) -> ItemTable:
@@ -91,13 +91,14 @@ def from_sitelinks(path: Path, site: str, folder: Path) -> ItemTable:
     It does not mark disambiguation pages. A file that is truncated or damaged is an error.
     """
     with open_source(path) as stream:
-        entries = _sitelinks_entries(stream, site, str(path))
-        return _build(entries, folder, path, False, {"kind": "sitelinks", "site": site})
+        columns = _collect(_sitelinks_entries(stream, site, str(path)))
+    return _write(columns, folder, path, {"kind": "sitelinks", "site": site, "partial": False})
 
 
 def title_key(title: str) -> int:
-    """A 63-bit digest of a title, with spaces or underscores; in a wiki of ten million pages, two titles collide
-    with a probability of 1 in 200,000.
+    """A 63-bit digest of a title, with spaces or underscores.
+
+    In a wiki of ten million pages, two titles collide with a probability of 1 in 200,000.
     """
     name = title.replace("_", " ").encode("utf-8", "replace")
     return int.from_bytes(blake2b(name, digest_size=8).digest(), "little") >> 1
@@ -129,47 +130,25 @@ def _sitelinks_entries(stream: IO[bytes], site: str, source: str) -> Iterator[tu
 # Building and opening
 
 
-def _build(entries: _Entries, folder: Path, path: Path, partial: bool, header: dict[str, Any]) -> ItemTable:
-    """Write a table to a temporary folder, and rename it when it is complete and on disk."""
+def _write(columns: tuple[_Column, _Column], folder: Path, path: Path, header: dict[str, Any]) -> ItemTable:
+    """Write a table to a folder, which must not exist yet and appears when it is complete and on disk."""
     folder = folder.absolute()
-    if folder.exists() and not (folder / _HEADER).exists():
-        raise CorpusError(f"{folder}: exists and is not an item table; name another folder, or delete it")
-    keys, values = _collect(entries, partial)
-    temporary, old = folder.with_name(f".{folder.name}.part"), folder.with_name(f".{folder.name}.old")
-    _clean_up(folder, temporary, old)
-    try:
-        temporary.mkdir(parents=True)
+    if folder.exists() and any(folder.iterdir()):
+        raise CorpusError(f"{folder}: exists already; name another folder, or delete it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_folder(folder) as temporary:
         rows = 0
         with (temporary / _KEYS).open("wb") as key_file, (temporary / _VALUES).open("wb") as value_file:
-            for block_keys, block_values in _sorted_blocks(keys, values):
+            for block_keys, block_values in _sorted_blocks(*columns):
                 key_file.write(block_keys.astype("<i8").tobytes())
                 value_file.write(block_values.astype("<i8").tobytes())
                 rows += len(block_keys)
-        origin = {"source": path.name, "bytes": path.stat().st_size, "partial": partial}
-        with (temporary / _HEADER).open("w", encoding="utf-8") as file:
-            json.dump({"format": _FORMAT, **header, **origin, "rows": rows}, file, indent=1)
-        for written in (temporary / _KEYS, temporary / _VALUES, temporary / _HEADER, temporary):
-            sync(written)
-        if folder.exists():
-            folder.rename(old)  # a folder cannot replace another one that is not empty
-        temporary.rename(folder)
-        sync(folder.parent)
-    except OSError as error:
-        raise CorpusError(f"{folder}: cannot be written, {reason(error)}; check the disk") from None
-    finally:
-        _clean_up(folder, temporary, old)
+        origin = {"source": path.name, "bytes": path.stat().st_size, "rows": rows}
+        write_json(temporary / _HEADER, {"format": _FORMAT, **header, **origin})
     return ItemTable.open(folder)
 
 
-def _clean_up(folder: Path, temporary: Path, old: Path) -> None:
-    """Restore the old table if there is no new one, and remove what is left."""
-    if old.exists() and not folder.exists():
-        old.rename(folder)
-    for leftover in (temporary, old):
-        shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _collect(entries: _Entries, partial: bool) -> tuple[_Column, _Column]:
+def _collect(entries: _Entries, partial: bool = False) -> tuple[_Column, _Column]:
     keys, values = array("q"), array("q")
     try:
         for key, value in entries:

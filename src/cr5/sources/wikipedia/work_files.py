@@ -1,23 +1,22 @@
-"""Files of the work folder: JSON and Parquet, written atomically, with errors that say how to resume."""
+"""Files of the work folder, JSON and Parquet: what to do about damaged ones."""
 
-import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.errors import CorpusError, Cr5Error
-from cr5.storage import json_files
 from cr5.storage.atomic import atomic_write
+from cr5.storage.json_files import read_json
 
 
 def write_table(path: Path, table: pa.Table, metadata: Mapping[bytes, bytes]) -> None:
     """Write a Parquet file with ``metadata`` in its schema."""
     table = table.replace_schema_metadata(dict(metadata))
-    with writing(path) as file:
+    with atomic_write(path) as file:
         pq.write_table(table, file, compression="zstd")
 
 
@@ -32,39 +31,14 @@ def reading_table(path: Path) -> Iterator[None]:
         raise CorpusError(f"{path}: damaged; delete it and run the same command again") from error
 
 
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write a JSON object; if the disk is full, say how to resume."""
-    with _disk_errors(path):
-        json_files.write_json(path, values)
-
-
 def load_json(path: Path, delete: Path | None = None) -> dict[str, Any] | None:
-    """Load what ``write_json`` wrote, or None if there is no file.
+    """The JSON object in a file, or None if there is no file.
 
     If the file is damaged, the error asks to delete it, or the folder ``delete`` that cannot be used without it.
     """
     try:
-        return json_files.read_json(path)
+        return read_json(path)
     except FileNotFoundError:
         return None
     except ValueError:
         raise Cr5Error(f"{path}: damaged; delete {delete or 'it'} and run the same command again") from None
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that replaces ``path`` atomically when the block ends; if the disk is full, say how to resume."""
-    with _disk_errors(path), atomic_write(path) as file:
-        yield file
-
-
-@contextmanager
-def _disk_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise Cr5Error(
-                f"{path}: no space left on the disk; free some and run the same command again, it resumes from here"
-            ) from error
-        raise

@@ -18,19 +18,8 @@ from typing import IO, NamedTuple, cast
 
 from cr5.corpus.documents import Document
 from cr5.errors import CorpusError
-from cr5.sources.files import ErrorHandler, corpus_errors, open_source, raise_error
-from cr5.sources.wikipedia.dump_reader import (
-    DISAMBIGUATION,
-    EMPTY,
-    NAMESPACE,
-    NO_ITEM,
-    PAGES,
-    REDIRECT,
-    FileRange,
-    FindItem,
-    PageCounts,
-)
-from cr5.sources.wikipedia.wiki import Wiki
+from cr5.sources.files import ErrorHandler, corpus_errors, open_source
+from cr5.sources.wikipedia.dump_reader import NAMESPACE, PAGES, REDIRECT, FileRange, ReadingContext
 from cr5.sources.wikipedia.wikitext import HIDDEN_PREFIXES, is_disambiguation, is_redirect, plain_text
 
 RANGE_BYTES = 64 << 20
@@ -84,49 +73,37 @@ def read_hidden_prefixes(path: Path) -> frozenset[str]:
     return HIDDEN_PREFIXES | {_unescape(name).replace("_", " ").strip().casefold() for name in names}
 
 
-def articles(
-    file_range: FileRange,
-    wiki: Wiki,
-    find_item: FindItem | None = None,
-    *,
-    page_counts: PageCounts,
-    skip: int = 0,
-    handle_error: ErrorHandler = raise_error,
-) -> Iterator[tuple[int, Document]]:
+def articles(reading: ReadingContext) -> Iterator[tuple[int, Document]]:
     """Yield the articles of a range, each with the number of its page in the range, from 1; see ``DumpReader``."""
-    number = 0
+    file_range, counts, number = reading.file_range, reading.page_counts, 0
 
     def handle_new_error(reason: str, message: str) -> None:
-        if number >= skip:
-            handle_error(reason, message)
+        if number >= reading.skip:
+            reading.handle_error(reason, message)
 
     prefixes = read_hidden_prefixes(Path(file_range.path))
     for number, raw in enumerate(_raw_pages(file_range, handle_new_error), 1):
-        if number <= skip:
+        if number <= reading.skip:
             continue
-        page_counts[PAGES] += 1
-        if not (header := _page_header(raw, file_range, handle_error)):
+        counts[PAGES] += 1
+        if not (header := _page_header(raw, file_range, reading.handle_error)):
             continue
         if header.namespace != 0:
-            page_counts[NAMESPACE] += 1
+            counts[NAMESPACE] += 1
             continue
         if header.redirect:
-            page_counts[REDIRECT] += 1
+            counts[REDIRECT] += 1
             continue
-        if not (content := _page_content(raw, header.title, file_range, handle_error)):
+        if not (content := _page_content(raw, header.title, file_range, reading.handle_error)):
             continue
         if is_redirect(content.text):
-            page_counts[REDIRECT] += 1
+            counts[REDIRECT] += 1
             continue
-        item, is_ambiguous = (find_item and find_item(header.id, header.title)) or ("", False)
-        if is_ambiguous or is_disambiguation(content.text):
-            page_counts[DISAMBIGUATION] += 1
-        elif not item:
-            page_counts[NO_ITEM] += 1
-        elif content.model == "wikitext" and (text := plain_text(content.text, prefixes)):
-            yield number, wiki.document(item, header.title, text)
-        else:
-            page_counts[EMPTY] += 1
+        item = reading.item(header.id, header.title, is_disambiguation=is_disambiguation(content.text))
+        if item:
+            text = plain_text(content.text, prefixes) if content.model == "wikitext" else ""
+            if document := reading.document(item, header.title, text):
+                yield number, document
 
 
 # Pages

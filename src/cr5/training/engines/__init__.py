@@ -1,15 +1,19 @@
 """Engines: where the arrays of a fit are, and where they are multiplied.
 
-An engine holds the documents in every language as a sparse matrix X, documents x words, and what its subwords,
-such as character n-grams, are to its words as a sparse matrix M, words x subwords; and three partitions of named
-dense arrays: *words* (a row for every word of a language), *documents* (a row for every document of a language, or of
-a shard of one) and *concepts*. It can add a language's documents, map a plain function over the
-rows of a partition, NumPy in, NumPy out, and compute the products that lead from one partition to another. Nothing
-outside this package names a device, a worker or a future.
+An engine holds the documents in every language as a sparse matrix X, documents x words; the weights of its subwords,
+such as character n-grams, in its words as a sparse matrix M, words x subwords; and three partitions of named dense
+arrays: *words* (a row for every word of a language), *documents* (a row for every document of a language, or of a shard
+of one) and *concepts*. It can add a language's documents, map a plain function over the rows of a partition, NumPy in,
+NumPy out, and compute the products that lead from one partition to another. Nothing outside this package names the
+device or the worker that holds arrays of a fit.
 
-Four words for parts: a *block* is the part of a partition that one array covers, such as one language or one shard; a
-*shard* is a range of a language's documents on one worker; a *piece* is a run of nonzeros of one sparse row, or
-what a worker makes a shard from; a *panel* is a few neighbouring columns of a dense matrix, few enough for the cache.
+Five words for parts:
+
+    block  the part of a partition that one array covers, such as one language or one shard
+    shard  a range of a language's documents on one worker
+    piece  a run of nonzeros of one sparse row
+    chunk  some neighbouring rows
+    panel  some neighbouring columns of a dense matrix, few enough for the cache
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -145,11 +149,12 @@ class Engine(Protocol):
         """words[target] = the sum of every column of X, or of its squares, words x 1, in double precision."""
         ...
 
-    def inverse_spread(self, source: str, target: str, ridge: float) -> None:
-        """words[target] = the sums of w / (d + ridge) and of w over every word's features, in double precision.
+    def inverse_diagonal(self, source: str, target: str, ridge: float) -> None:
+        """words[target] = the sums of w / (d + ridge) and of w over every word's features: a Jacobi preconditioner.
 
-        These are the word itself, with w = 1 and d = words[source], words x 1, and its subwords, with w = the square
-        of its element of M, and d = the sum of w words[source] over the words that have it.
+        The features are the word itself, with w = 1 and d = words[source], words x 1, and its subwords, with w = the
+        square of its element of M, and d = the sum of w words[source] over the words that have it. The sums are in
+        double precision.
         """
         ...
 
@@ -172,8 +177,8 @@ class DistributedEngine(Engine, Protocol):
         self,
         lang: str,
         load: Callable[..., tuple[Sparse, Ints]],
-        pieces: Sequence[Sequence[Any]],
+        shard_inputs: Sequence[Sequence[Any]],
         subwords: Sparse | None = None,
     ) -> None:
-        """Add one language, shard by shard, each made by ``load(*piece)`` where the piece's first handle is."""
+        """Add one language, shard by shard, each made by ``load(*inputs)`` where the first handle of its inputs is."""
         ...

@@ -3,34 +3,30 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
 from cr5._typing import Array, Ints, Mask, Sparse
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, Cr5TypeError, whole_number
 from cr5.machine import available_cores, available_memory
 from cr5.storage.scratch import ScratchArrays
-from cr5.training.engines import BlockInfo
+from cr5.training.engines import BlockInfo, Engine
 from cr5.training.engines.local import LocalEngine, LocalPartition
+from cr5.training.engines.registry import EngineName, class_name
 
 if TYPE_CHECKING:  # compiled loops, which are loaded when a fit begins
     from cr5.training.engines.kernels import Matrix
 
-PANEL_ROWS = 2048  # that a function is called with at a time: they stay in the cache between its operations
+CHUNK_ROWS = 2048  # that a function is called with at a time: they stay in the cache between its operations
 NONZEROS_AT_ONCE = 2**22  # in passes over a sparse matrix, so that temporary arrays stay small
 SCRATCH_BYTES = 2**28  # of a memory budget, for temporary arrays, whatever the data
 
 
-def add_column_sums(
-    total: Array,
-    X: Sparse,
-    power: int,
-    release: Callable[..., None] = lambda *arrays: None,
-) -> None:
+def add_column_sums(total: Array, X: Sparse, power: int, release: Callable[..., None] = lambda *arrays: None) -> None:
     """total += the sum of every column of X, or of its squares, in double precision."""
     for begin in range(0, X.nnz, NONZEROS_AT_ONCE):
         end = min(begin + NONZEROS_AT_ONCE, X.nnz)
@@ -39,17 +35,17 @@ def add_column_sums(
         release(X.data, X.indices)
 
 
-def inverse_spread(
-    spread: Array, M: Sparse | None, ridge: float, release: Callable[..., None] = lambda *arrays: None
+def inverse_diagonal(
+    diagonal: Array, M: Sparse | None, ridge: float, release: Callable[..., None] = lambda *arrays: None
 ) -> Array:
-    """The two columns of ``Engine.inverse_spread`` for one language, whose words have a ``spread``, words x 1."""
-    inverse, weight = 1 / (spread[:, 0] + ridge), np.ones(len(spread))
+    """The two columns of ``Engine.inverse_diagonal`` for one language; ``diagonal``: words x 1."""
+    inverse, weight = 1 / (diagonal[:, 0] + ridge), np.ones(len(diagonal))
     if M is not None:
-        of_subwords = np.zeros(M.shape[1])
+        subword_diagonal = np.zeros(M.shape[1])
         for rows, columns, squares in _squares(M, release):
-            of_subwords += np.bincount(columns, squares * spread[rows, 0], minlength=len(of_subwords))
+            subword_diagonal += np.bincount(columns, squares * diagonal[rows, 0], minlength=len(subword_diagonal))
         for rows, columns, squares in _squares(M, release):
-            inverse += np.bincount(rows, squares / (of_subwords[columns] + ridge), minlength=len(inverse))
+            inverse += np.bincount(rows, squares / (subword_diagonal[columns] + ridge), minlength=len(inverse))
             weight += np.bincount(rows, squares, minlength=len(weight))
     return np.stack([inverse, weight], axis=1)
 
@@ -76,7 +72,7 @@ def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(X.indptr.dtype)
     budget, entry_bytes = scratch.budget_bytes, X.dtype.itemsize + X.indices.itemsize
     max_nonzeros = X.nnz if budget is None else budget // 4 // entry_bytes
-    step = len(X.indptr) if budget is None else PANEL_ROWS
+    step = len(X.indptr) if budget is None else CHUNK_ROWS
 
     def parts() -> Iterator[Sparse]:
         first = 0
@@ -96,11 +92,24 @@ def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
     return scratch.stack_rows(parts(), (X.shape[1], X.shape[0]), X.nnz, X.dtype, X.indices.dtype)
 
 
+def engine_or_cpu(engine: Engine | None, threads: int | None = None) -> Engine:
+    """The engine that a caller has passed, checked; for None the cores of this machine, or ``threads`` of them."""
+    if threads is not None:
+        whole_number("threads", threads, 1)
+    if engine is None:
+        return CpuEngine(threads=threads)
+    if isinstance(engine, type) or not hasattr(engine, "count_words"):
+        known = ", ".join(f"`{class_name(name)}()`" for name in get_args(EngineName))
+        raise Cr5TypeError(f"`engine={engine!r}` is not an engine; pass one of {known}")
+    return engine
+
+
 class CpuEngine(LocalEngine):
     """All blocks in this process, one after another, each product on ``threads`` threads, by default all cores.
 
-    With ``memory``, a number of bytes, arrays are in files under ``scratch_folder`` and are mapped into
-    memory a few rows or columns at a time, so that the fit stays within that budget.
+    With ``memory``, a number of bytes, arrays are in files under ``scratch_folder`` and are mapped into memory a few
+    rows or columns at a time, so that the fit stays within that budget. ``chunk_rows`` is the number of rows that are
+    processed at a time; ``panel_rows`` is its earlier name.
     """
 
     scratch: ScratchArrays
@@ -112,16 +121,21 @@ class CpuEngine(LocalEngine):
         scratch_folder: Path | None = None,
         *,
         threads: int | None = None,
-        panel_rows: int = PANEL_ROWS,
+        chunk_rows: int = CHUNK_ROWS,
+        panel_rows: int | None = None,
     ) -> None:
         if memory is not None and memory < 2 * SCRATCH_BYTES:
             raise Cr5Error(f"`memory={memory:_}` is too small; use `memory>={2 * SCRATCH_BYTES // 2**20} * 2**20`")
-        self.memory, self.threads, self.panel_rows = memory, threads or available_cores(), panel_rows
+        if threads is None:
+            threads = available_cores()
+        self.memory, self.threads = memory, whole_number("threads", threads, 1)
+        self.chunk_rows = chunk_rows if panel_rows is None else panel_rows
         self.scratch = ScratchArrays(memory, scratch_folder)
-        super().__init__(lambda: CpuPartition(self.scratch, panel_rows, self.threads))
+        super().__init__(partial(CpuPartition, self.scratch, self.chunk_rows, self.threads))
 
     def put(self, lang: str, X: Sparse, concepts: Ints, subwords: Sparse | None = None) -> None:
-        M = None if subwords is None or not subwords.shape[1] else _Products(subwords, self.scratch, self.threads)
+        has_any = subwords is not None and subwords.shape[1]
+        M = _MatrixAndTranspose(subwords, self.scratch, self.threads) if has_any else None
         self._add_language(lang, X.shape[1], M)
         self._add(self._block(len(self.langs) - 1, X, concepts))
 
@@ -148,9 +162,8 @@ class CpuEngine(LocalEngine):
                 f"set a budget with `memory={max(1, int(free / 2e9)) * 10**9:_}`, or lower `rank` or `max_words`"
             )
 
-    def subset(self, selected: Mask) -> "CpuEngine":
-        result = CpuEngine(self.memory, self.scratch.folder, threads=self.threads, panel_rows=self.panel_rows)
-        result._share_languages(self)
+    def subset(self, selected: Mask) -> Self:
+        result = self._without_documents()
         for block in self.blocks:
             rows = np.flatnonzero(selected[block.concepts])
             X = self.scratch.select_rows(block.X, rows)
@@ -211,13 +224,13 @@ class CpuEngine(LocalEngine):
             add_column_sums(total, block.X, power, self.scratch.release)
             named[target] = total[:, None]
 
-    def inverse_spread(self, source: str, target: str, ridge: float) -> None:
+    def inverse_diagonal(self, source: str, target: str, ridge: float) -> None:
         for M, named in zip(self.subword_matrices, self.words.arrays, strict=True):
-            named[target] = inverse_spread(named[source], M.X if M else None, ridge, self.scratch.release)
+            named[target] = inverse_diagonal(named[source], M.X if M else None, ridge, self.scratch.release)
 
     def _rows(self, count: int) -> int:
         """The number of rows between two releases of scratch arrays."""
-        return self.panel_rows if self.memory else max(count, 1)
+        return self.chunk_rows if self.memory else max(count, 1)
 
     def _multiply(self, matrix: "Matrix", V: Array) -> Array:
         """X V; within a budget column panel by column panel, each for a few rows of X at a time."""
@@ -235,8 +248,8 @@ class CpuEngine(LocalEngine):
         for left in range(0, V.shape[1], width):
             columns = slice(left, left + width)
             panel = np.empty((len(V), min(width, V.shape[1] - left)), V.dtype)
-            for begin in range(0, len(V), self.panel_rows):
-                panel[begin : begin + self.panel_rows] = V[begin : begin + self.panel_rows, columns]
+            for begin in range(0, len(V), self.chunk_rows):
+                panel[begin : begin + self.chunk_rows] = V[begin : begin + self.chunk_rows, columns]
                 self.scratch.release(V)
             weight = X.indptr.astype(np.int64) * (X.data.itemsize + X.indices.itemsize) + np.arange(len(X.indptr)) * (
                 U.shape[1] * U.itemsize
@@ -245,14 +258,14 @@ class CpuEngine(LocalEngine):
             for begin, end in zip(cuts[:-1], np.append(cuts[1:-1], X.shape[0]), strict=True):
                 low, high = X.indptr[begin], X.indptr[end]
                 arrays = X.data[low:high], X.indices[low:high], X.indptr[begin : end + 1] - low
-                few = csr_array(arrays, shape=(end - begin, X.shape[1]), copy=False)
-                Matrix(few, matrix.tuning).multiply(panel, U[begin:end, columns])
+                part = csr_array(arrays, shape=(end - begin, X.shape[1]), copy=False)
+                Matrix(part, matrix.tuning).multiply(panel, U[begin:end, columns])
                 self.scratch.release(X.data, X.indices, U)
         return U
 
 
-class _Products:
-    """A sparse matrix by rows and, from the first use on, by columns: a transposed product would be slow."""
+class _MatrixAndTranspose:
+    """A sparse matrix X and, from the first use on, X', both by rows: a product with X by columns would be slow."""
 
     def __init__(self, X: Sparse, scratch: ScratchArrays, threads: int) -> None:
         self.X, self.scratch, self.threads = scratch.store_matrix(X), scratch, threads
@@ -274,7 +287,7 @@ class _Products:
         return Matrix(X, Tuning(self.threads))
 
 
-class _Block(_Products):
+class _Block(_MatrixAndTranspose):
     """One language's documents and their concepts."""
 
     def __init__(self, language: int, X: Sparse, concepts: Ints, scratch: ScratchArrays, threads: int) -> None:
@@ -291,23 +304,23 @@ class _Block(_Products):
 
 
 class CpuPartition(LocalPartition):
-    """Arrays in memory or in scratch files, mapped over panel by panel on several threads."""
+    """Arrays in memory or in scratch files, mapped over chunk by chunk on several threads."""
 
-    def __init__(self, scratch: ScratchArrays, panel_rows: int, threads: int) -> None:
+    def __init__(self, scratch: ScratchArrays, chunk_rows: int, threads: int) -> None:
         super().__init__()
-        self.scratch, self.panel_rows, self.threads = scratch, panel_rows, threads
+        self.scratch, self.chunk_rows, self.threads = scratch, chunk_rows, threads
 
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
         blocks = zip(self.sizes, self.arrays, *arguments, strict=True)
         tasks = [_Task(function, each, size, named, self.scratch) for size, named, *each in blocks]
         work = [
-            (task, slice(begin, begin + self.panel_rows))
+            (task, slice(begin, begin + self.chunk_rows))
             for task in tasks
-            for begin in range(0, max(task.size, 1), self.panel_rows)
+            for begin in range(0, max(task.size, 1), self.chunk_rows)
         ]
-        # One thread for each panel, instead of all threads for each operation: they need not wait for each
+        # One thread for each chunk, instead of all threads for each operation: they need not wait for each
         # other. Results are added in the order of the rows, so that they do not depend on the number of threads.
-        if self.threads == 1 or sum(self.sizes) <= self.panel_rows:
+        if self.threads == 1 or sum(self.sizes) <= self.chunk_rows:
             for task, rows in work:
                 task.add(task.run(rows))
         else:
@@ -326,8 +339,8 @@ class CpuPartition(LocalPartition):
         results = []
         for named in self.arrays:
             result = np.empty_like(named[name])
-            for begin in range(0, len(result), self.panel_rows):
-                result[begin : begin + self.panel_rows] = named[name][begin : begin + self.panel_rows]
+            for begin in range(0, len(result), self.chunk_rows):
+                result[begin : begin + self.chunk_rows] = named[name][begin : begin + self.chunk_rows]
                 self.scratch.release(named[name])
             results.append(result)
         return results

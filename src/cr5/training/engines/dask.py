@@ -100,16 +100,16 @@ class DaskEngine:
         self,
         lang: str,
         load: Callable[..., tuple[Sparse, Ints]],
-        pieces: Sequence[Sequence[Any]],
+        shard_inputs: Sequence[Sequence[Any]],
         subwords: Sparse | None = None,
     ) -> None:
-        """Add the documents and concept numbers that ``load(*piece)`` returns on a worker, shard by shard.
+        """Add the documents and concept numbers that ``load(*inputs)`` returns on a worker, shard by shard.
 
-        Pieces may contain handles of ``map_items``: they are loaded where the first of these is.
+        Inputs may contain handles of ``map_items``: a shard is loaded where the first of these is.
         """
-        if not pieces:
+        if not shard_inputs:
             raise Cr5Error(f"language {lang} has no documents; leave it out")
-        self._add_pending(lang, _RemoteDocuments(load, pieces, self.shard_bytes), subwords)
+        self._add_pending(lang, _RemoteDocuments(load, shard_inputs, self.shard_bytes), subwords)
 
     def _add_pending(self, lang: str, data: "_LocalDocuments | _RemoteDocuments", subwords: Sparse | None) -> None:
         if lang in self.langs:
@@ -126,7 +126,7 @@ class DaskEngine:
             return
         slots = self.workers.wait_for_workers()
         edges = np.concatenate([[0], np.cumsum([data.size for data in self.pending])])
-        bounds = shares(edges, slots)
+        bounds = share_bounds(edges, slots)
         futures: list[tuple[int, int, Future]] = []
         for language, (data, begin) in enumerate(zip(self.pending, edges, strict=False)):
             futures += [(language, *each) for each in data.load(self.workers, bounds - begin)]
@@ -253,14 +253,16 @@ class DaskEngine:
         self._load_shards()
         self._add_to_words(target, dask_tasks.column_sums, [power] * len(self.shards), (1, np.dtype(float)))
 
-    def inverse_spread(self, source: str, target: str, ridge: float) -> None:
+    def inverse_diagonal(self, source: str, target: str, ridge: float) -> None:
         self._load_shards()
         matrices = self.subword_futures or [None] * len(self.langs)
         tasks = [
-            (slot, spread, M, ridge)
-            for slot, spread, M in zip(self.words.slots, self.words.arrays[source], matrices, strict=True)
+            (slot, diagonal, M, ridge)
+            for slot, diagonal, M in zip(self.words.slots, self.words.arrays[source], matrices, strict=True)
         ]
-        self.words.put(target, self.workers.submit_all(dask_tasks.inverse_spread_of_words, tasks), (2, np.dtype(float)))
+        self.words.put(
+            target, self.workers.submit_all(dask_tasks.inverse_diagonal_of_words, tasks), (2, np.dtype(float))
+        )
 
     def _add_to_words(
         self, target: str, function: Callable[..., Array], arguments: list[Any], array_type: ArrayType
@@ -355,23 +357,23 @@ class _LocalDocuments:
 class _RemoteDocuments:
     """A language's documents that workers will load; each shard is assumed to have ``shard_bytes``."""
 
-    def __init__(self, function: Callable[..., Any], pieces: Sequence[Sequence[Any]], shard_bytes: int) -> None:
-        self.function, self.pieces, self.shard_bytes = function, pieces, shard_bytes
-        self.size = len(pieces) * shard_bytes
+    def __init__(self, function: Callable[..., Any], shard_inputs: Sequence[Sequence[Any]], shard_bytes: int) -> None:
+        self.function, self.shard_inputs, self.shard_bytes = function, shard_inputs, shard_bytes
+        self.size = len(shard_inputs) * shard_bytes
 
     def load(self, workers: Workers, bounds: Ints) -> Iterator[tuple[int, Future]]:
         """Slot and future of every shard; ``bounds`` separate the slots' shares of these bytes."""
-        for i, piece in enumerate(self.pieces):
+        for i, inputs in enumerate(self.shard_inputs):
             slot = int(np.searchsorted(bounds, (i + 0.5) * self.shard_bytes))
-            slot = next((item.slot for item in piece if isinstance(item, Handle)), slot)
-            yield slot, workers.submit(dask_tasks.load_shard, self.function, *map(_future_or_value, piece), slot=slot)
+            slot = next((item.slot for item in inputs if isinstance(item, Handle)), slot)
+            yield slot, workers.submit(dask_tasks.load_shard, self.function, *map(_future_or_value, inputs), slot=slot)
 
 
 def _future_or_value(item: Any) -> Any:
     return item.future if isinstance(item, Handle) else item
 
 
-def shares(edges: Ints, slots: int) -> Ints:
+def share_bounds(edges: Ints, slots: int) -> Ints:
     """The bounds between equal shares of all bytes, moved to a language's edge where that is near."""
     share = edges[-1] / slots
     bounds = share * np.arange(1, slots)

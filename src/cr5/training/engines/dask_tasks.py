@@ -11,7 +11,7 @@ import numpy as np
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.machine import available_memory
-from cr5.training.engines.cpu import PANEL_ROWS, add_column_sums, inverse_spread
+from cr5.training.engines.cpu import CHUNK_ROWS, add_column_sums, inverse_diagonal
 
 if TYPE_CHECKING:
     from cr5.training.engines.kernels import Matrix
@@ -23,7 +23,6 @@ _KERNEL_LOCK = threading.Lock()  # one product at a time, which uses all threads
 
 def _multiply_on_worker_threads(matrix: "Matrix", V: Array) -> Array:
     """X V on as many cores as the worker has threads."""
-
     with _KERNEL_LOCK:
         return matrix @ V
 
@@ -74,8 +73,8 @@ def _nbytes(*matrices: Sparse) -> int:
     return sum(array.nbytes for X in matrices for array in (X.data, X.indices, X.indptr))
 
 
-def load_shard(load: Callable[..., tuple[Sparse, Ints]], *piece: Any) -> ShardData:
-    return ShardData(*load(*piece))
+def load_shard(load: Callable[..., tuple[Sparse, Ints]], *inputs: Any) -> ShardData:
+    return ShardData(*load(*inputs))
 
 
 def subword_data(M: Sparse | None, words: int) -> SubwordData:
@@ -151,8 +150,8 @@ def fold(subwords: SubwordData, V: Array) -> Array:
     return np.add(product, V, out=product)
 
 
-def inverse_spread_of_words(spread: Array, subwords: SubwordData | None, ridge: float) -> Array:
-    return inverse_spread(spread, subwords.rows.X if subwords else None, ridge)
+def inverse_diagonal_of_words(diagonal: Array, subwords: SubwordData | None, ridge: float) -> Array:
+    return inverse_diagonal(diagonal, subwords.rows.X if subwords else None, ridge)
 
 
 def sum_arrays(parts: list[Array]) -> Array:
@@ -198,15 +197,15 @@ def apply_function(
 ) -> Any:
     """Call a function on a few rows at a time; returns the arrays that it assigns and the sum of its results.
 
-    Arrays that were sent to this worker are copied where they have to be, for the bits not to depend on who sent what.
+    Arrays that were sent to this worker are copied where that is necessary, so that the bits do not depend on it.
     """
     (function, first, named), (written, returns) = call, outcome
     first, each = tuple(map(_aligned, first)), list(map(_aligned, each))
     named = {name: _aligned(value) for name, value in named.items()}
     fresh: dict[str, Array] = {}
     total = None
-    for begin in range(0, max(size, 1), PANEL_ROWS):
-        rows = slice(begin, begin + PANEL_ROWS)
+    for begin in range(0, max(size, 1), CHUNK_ROWS):
+        rows = slice(begin, begin + CHUNK_ROWS)
         seen = {name: _aligned(array[rows]) for name, array in given.items()}
         result = function(*first, seen, *each, **named)
         total = result if total is None else total + result

@@ -13,9 +13,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias
 
-from cr5.errors import ClusterError, MissingPackageError, WorkersLost, plural, warn
+from cr5.errors import ClusterError, MissingPackageError, WorkersLost, warn
 from cr5.machine import available_cores
 from cr5.machine.cluster import connect_to_scheduler
+from cr5.message_parts import plural
 from cr5.training.engines import dask_tasks
 
 POLL_SECONDS = 0.1  # between two looks at the cluster while waiting for it

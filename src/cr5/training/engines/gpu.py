@@ -1,7 +1,8 @@
 """The engine of one NVIDIA GPU: every array is in its memory, and the products are kernels of our own."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error
 from cr5.training.engines import BlockInfo
 from cr5.training.engines.gpu_device import Device, GpuSizes
-from cr5.training.engines.gpu_matrix import Block, GpuCsr, Products
+from cr5.training.engines.gpu_matrix import Block, GpuCsr, MatrixAndTranspose
 from cr5.training.engines.local import LocalEngine, LocalPartition
 
 
@@ -20,12 +21,13 @@ class GpuEngine(LocalEngine):
 
     def __init__(self, *, sizes: GpuSizes | None = None, device: Device | None = None) -> None:
         self.device = device or Device(sizes)
-        super().__init__(lambda: GpuPartition(self.device))
+        super().__init__(partial(GpuPartition, self.device))
 
     def put(self, lang: str, X: Any, concepts: Any, subwords: Any = None) -> None:
         """Add documents x words: SciPy's CSR, or anything with its arrays, on the host or on the GPU already."""
         with self.device.memory_errors():
-            M = None if subwords is None or not subwords.shape[1] else Products(self.device, self._send(subwords))
+            has_any = subwords is not None and subwords.shape[1]
+            M = MatrixAndTranspose(self.device, self._send(subwords)) if has_any else None
             self._add_language(lang, X.shape[1], M)
             numbers = self.device.cupy.asarray(concepts, dtype=np.int64)
             self._add(Block(self.device, len(self.langs) - 1, self._send(X), numbers))
@@ -60,9 +62,8 @@ class GpuEngine(LocalEngine):
                 'use `engine="cpu"`, or lower `rank`'
             )
 
-    def subset(self, selected: Mask) -> "GpuEngine":
-        result = GpuEngine(device=self.device)
-        result._share_languages(self)
+    def subset(self, selected: Mask) -> Self:
+        result = self._without_documents()
         with self.device.memory_errors():
             for block in self.blocks:
                 rows, concepts = block.select(selected)
@@ -123,15 +124,15 @@ class GpuEngine(LocalEngine):
                 ones = self.device.cupy.ones((block.X.shape[0], 1))
                 named[target] = block.transposed.multiply(ones, power)
 
-    def inverse_spread(self, source: str, target: str, ridge: float) -> None:
+    def inverse_diagonal(self, source: str, target: str, ridge: float) -> None:
         cupy = self.device.cupy
         with self.device.memory_errors():
             for M, named in zip(self.subword_matrices, self.words.arrays, strict=True):
-                spread = named[source]
-                result = cupy.concatenate([1 / (spread + ridge), cupy.ones_like(spread)], axis=1)
+                diagonal = named[source]
+                result = cupy.concatenate([1 / (diagonal + ridge), cupy.ones_like(diagonal)], axis=1)
                 if M:
-                    of_subwords = M.transposed.multiply(spread, 2)
-                    both = cupy.concatenate([1 / (of_subwords + ridge), cupy.ones_like(of_subwords)], axis=1)
+                    subword_diagonal = M.transposed.multiply(diagonal, 2)
+                    both = cupy.concatenate([1 / (subword_diagonal + ridge), cupy.ones_like(subword_diagonal)], axis=1)
                     result += M.X.multiply(both, 2)
                 named[target] = result
 
@@ -154,20 +155,22 @@ class GpuPartition(LocalPartition):
 
     def _map_one(self, function: Callable[..., Any], size: int, named: dict[str, Any], given: Iterable[Any]) -> Any:
         arguments = list(given)
-        panel = self.device.sizes.panel_rows
-        if size <= panel:
+        chunk = self.device.sizes.chunk_rows
+        if size <= chunk:
             return function(named, *arguments)
         total = None
         fresh: dict[str, Any] = {}
-        for begin in range(0, size, panel):
-            rows = slice(begin, begin + panel)
+        for begin in range(0, size, chunk):
+            rows = slice(begin, begin + chunk)
             before = {name: array[rows] for name, array in named.items()}
             seen = dict(before)
             result = function(seen, *arguments)
             total = result if total is None else total + result
-            for name, value in seen.items():
-                if value is before.get(name):
-                    continue
+            changed = {name: value for name, value in seen.items() if value is not before.get(name)}
+            for name, value in changed.items():  # a part of another array, which may be written into first, is copied
+                if any(self.device.cupy.may_share_memory(value, other) for other in before.values()):
+                    changed[name] = value.copy()
+            for name, value in changed.items():
                 if name not in fresh:
                     fits = name in named and (named[name].shape[1], named[name].dtype) == (value.shape[1], value.dtype)
                     shape = size, value.shape[1]

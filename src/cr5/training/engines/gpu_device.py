@@ -31,14 +31,14 @@ BATCH = 2  # rows that they fetch before they add the first
 class GpuSizes:
     """How work is divided on the GPU: results differ in rounding only, memory and speed depend on it.
 
-    A mapped function is called with ``panel_rows`` rows at a time, so that sums in single precision and temporary
+    A mapped function is called with ``chunk_rows`` rows at a time, so that sums in single precision and temporary
     arrays stay small. ``range_rows`` rows of a panel of V, 128 bytes each, fit into a first-level cache beside others.
     A row's nonzeros in a range become a piece of their own if there are ``min_piece``; a piece has at most
     ``max_piece``, which one warp processes alone, and a thread block about ``task_nonzeros``. Every ``copy_bytes`` of
     an array get a thread of their own on the way to the host.
     """
 
-    panel_rows: int = 2**17
+    chunk_rows: int = 2**17
     range_rows: int = 512
     min_piece: int = 32
     max_piece: int = 1024

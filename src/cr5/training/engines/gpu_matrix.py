@@ -17,8 +17,8 @@ class GpuCsr(NamedTuple):
     shape: tuple[int, int]
 
 
-class Products:
-    """A sparse matrix by rows and by columns."""
+class MatrixAndTranspose:
+    """A sparse matrix X and X', both by rows."""
 
     def __init__(self, device: Device, rows: GpuCsr) -> None:
         self.device, self.nonzeros = device, len(rows.data)
@@ -27,7 +27,7 @@ class Products:
         self.nbytes = self.X.nbytes + self.transposed.nbytes
 
 
-class Block(Products):
+class Block(MatrixAndTranspose):
     """One language's documents, and the matrix that sums them by concept."""
 
     def __init__(self, device: Device, language: int, rows: GpuCsr, concepts: Any) -> None:
@@ -93,9 +93,8 @@ class Matrix:
 class Pieces(NamedTuple):
     """How the rows of a sparse matrix are cut into pieces, and these divided into tasks.
 
-    Piece i is lengths[i] nonzeros from begins[i] on. Its sum goes to row targets[i], or to partial sum
-    ~targets[i]; row cut[r] is the sum of those from slots[r] up to slots[r + 1]. Task t is the pieces
-    from tasks[t] up to tasks[t + 1].
+    Piece i is lengths[i] nonzeros from begins[i] on. Its sum goes to row targets[i], or to partial sum ~targets[i]; row
+    cut[r] is the sum of those from slots[r] up to slots[r + 1]. Task t is the pieces from tasks[t] up to tasks[t + 1].
     """
 
     targets: Any
@@ -114,35 +113,35 @@ def cut_into_pieces(indptr: Ints, indices: Any, columns: int, xp: Any, sizes: Gp
     lengths, ranges = np.diff(indptr), -(-columns // sizes.range_rows)
     dense = (lengths >= sizes.min_piece * ranges) & (indices is not None and ranges > 1)
     row, place = _counted(np.where(dense, ranges, 1))
-    near, begins = dense[row], indptr[row]
-    if near.any():
+    in_range, begins = dense[row], indptr[row]
+    if in_range.any():
         low, high, bounds = (
-            xp.asarray(a) for a in (begins[near], indptr[row[near] + 1], place[near] * sizes.range_rows)
+            xp.asarray(a) for a in (begins[in_range], indptr[row[in_range] + 1], place[in_range] * sizes.range_rows)
         )
-        begins[near] = xp.asnumpy(_first_at_least(xp, indices, low, high, bounds))
+        begins[in_range] = xp.asnumpy(_first_at_least(xp, indices, low, high, bounds))
     nonzeros = np.diff(begins, append=indptr[-1])
     counts = -(-nonzeros // sizes.max_piece)
-    of, turn = _counted(counts)
-    first, last = (begins[of] + nonzeros[of] * each // counts[of] for each in (turn, turn + 1))
-    row, place, near = row[of], place[of], near[of]
-    many = np.bincount(row, minlength=len(lengths))
-    cut = np.flatnonzero(many > 1)
-    targets = np.where(many[row] > 1, ~(np.cumsum(many[row] > 1) - 1), row)
+    whole, part = _counted(counts)
+    first, last = (begins[whole] + nonzeros[whole] * each // counts[whole] for each in (part, part + 1))
+    row, place, in_range = row[whole], place[whole], in_range[whole]
+    piece_counts = np.bincount(row, minlength=len(lengths))
+    cut = np.flatnonzero(piece_counts > 1)
+    targets = np.where(piece_counts[row] > 1, ~(np.cumsum(piece_counts[row] > 1) - 1), row)
     # Range by range, the longest pieces first, so that no warp ends with a long one; then the other rows.
-    order = np.lexsort((np.where(near, first - last, row), np.where(near, place, ranges)))
+    order = np.lexsort((np.where(in_range, first - last, row), np.where(in_range, place, ranges)))
     nonzeros = (last - first)[order]
     return Pieces(
         targets[order].astype(np.int32),
         first[order],
         nonzeros.astype(np.int32),
-        _tasks(nonzeros, np.where(near, place, ranges)[order], sizes.task_nonzeros),
+        _tasks(nonzeros, np.where(in_range, place, ranges)[order], sizes.task_nonzeros),
         cut.astype(np.int32),
-        np.concatenate([[0], np.cumsum(many[cut])]).astype(np.int32),
+        np.concatenate([[0], np.cumsum(piece_counts[cut])]).astype(np.int32),
     )
 
 
 def _counted(counts: Ints) -> tuple[Ints, Ints]:
-    """Each i repeated counts[i] times, and a running number from 0 within each i."""
+    """Each i repeated counts[i] times, and the number of each repetition, from 0."""
     owner = np.repeat(np.arange(len(counts)), counts)
     return owner, np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
 

@@ -18,14 +18,12 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils
-from numba.extending import intrinsic, models, register_model
-from numpy.lib.stride_tricks import as_strided
+from numba.extending import intrinsic
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.machine import available_cores, run_on_threads
 from cr5.machine.compiler import compiled
+from cr5.training.engines.vectors import aligned, flat, has_whole_rows, load, multiply_add, store, zero_lanes
 
 _WIDE, _NARROW = 256, 128  # bytes of a panel's row: 4 or 2 of the widest vector registers, 16 or 8 of the narrowest
 _BLOCK = 4096  # rows of V: 1 MB of a panel
@@ -34,89 +32,19 @@ _MIN_PIECE = 16  # nonzeros that are worth a cut, for which the row of U is load
 
 @dataclass(frozen=True)
 class Tuning:
-    """How a product is divided: the result does not depend on it, to the bit; speed does.
+    """How a product is divided. It affects the speed only: the result is the same to the last bit.
 
-    threads: all cores by default. one_thread: multiplications that one thread finishes before a second has started.
-    reuse: V is copied to panels if X has at least that many nonzeros for each row of V and U. panel_bytes: the memory
-    of the panels that are copied at once, beside the first. parts_per_thread: the parts of X for each thread; slower
-    threads process fewer of them.
+    threads: all cores by default. min_parallel_products: with fewer multiplications, one thread finishes before a
+    second has started. reuse: V is copied to panels if X has at least that many nonzeros for each row of V and U.
+    panel_bytes: the memory of the panels that are copied at once, beside the first. parts_per_thread: the parts of X
+    for each thread; slower threads process fewer of them.
     """
 
     threads: int = field(default_factory=available_cores)
-    one_thread: int = 2_000_000
+    min_parallel_products: int = 2_000_000
     reuse: int = 16
     panel_bytes: int = 2**26
     parts_per_thread: int = 8
-
-
-class _Lanes(numba.types.Type):  # type: ignore[misc]
-    """Several numbers in vector registers."""
-
-    def __init__(self, dtype: Any, count: int) -> None:
-        self.dtype, self.count = dtype, count
-        super().__init__(name=f"Lanes({dtype}, {count})")
-
-
-@register_model(_Lanes)
-class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, lanes: _Lanes) -> None:
-        number = manager.lookup(lanes.dtype).get_value_type()
-        super().__init__(manager, lanes, ir.VectorType(number, lanes.count))
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _zeros(_: Any, like: Any, size: Any) -> Any:
-    """As many zeros of the dtype of ``like`` as ``size`` bytes hold."""
-    if not isinstance(size, numba.types.IntegerLiteral):
-        return None
-    lanes = _Lanes(like.dtype, size.literal_value * 8 // like.dtype.bitwidth)
-    return lanes(like, size), lambda context, builder, signature, arguments: context.get_constant_null(lanes)
-
-
-def _address(context: Any, builder: Any, lanes: Any, kind: Any, values: Any, place: Any) -> Any:
-    data = context.make_array(kind)(context, builder, values).data
-    return builder.bitcast(builder.gep(data, [place]), context.get_value_type(lanes).as_pointer())
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _load(_: Any, lanes: Any, values: Any, place: Any) -> Any:
-    """As many numbers as ``lanes`` has: values[place], values[place + 1], ..."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = _address(context, builder, lanes, values, *arguments[1:])
-        return builder.load(address, align=values.dtype.bitwidth // 8)
-
-    return lanes(lanes, values, numba.types.intp), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _store(_: Any, lanes: Any, values: Any, place: Any) -> Any:
-    """values[place], values[place + 1], ... = lanes."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address = _address(context, builder, lanes, values, *arguments[1:])
-        builder.store(arguments[0], address, align=values.dtype.bitwidth // 8)
-        return context.get_dummy_value()
-
-    return numba.types.void(lanes, values, numba.types.intp), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _multiply_add(_: Any, a: Any, v: Any, u: Any) -> Any:
-    """a v + u for a number a and numbers or lanes v and u, rounded once where the processor can."""
-    number, many = (v.dtype, v.count) if isinstance(v, _Lanes) else (v, 0)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        a, v, u = arguments
-        if many:
-            empty, zero = ir.Constant(v.type, ir.Undefined), ir.Constant(ir.IntType(32), 0)
-            first = builder.insert_element(empty, a, zero)
-            a = builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(zero.type, many), None))
-        name = f"llvm.fmuladd.{f'v{many}' if many else ''}f{number.bitwidth}"
-        kind = ir.FunctionType(v.type, [v.type] * 3)
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [a, v, u])
-
-    return v(number, v, v), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -139,11 +67,11 @@ def _adder(size: int) -> Any:
         from_zero: bool,
     ) -> None:  # fmt: skip
         """U[place], ... += data[k] V[indices[k], column], ... for all k; ``from_zero`` starts from zero."""
-        number, nothing = U.dtype.type, _zeros(U, size)
-        row = nothing if from_zero else _load(nothing, U, place)
+        number, nothing = U.dtype.type, zero_lanes(U, size)
+        row = nothing if from_zero else load(nothing, U, place)
         for k in range(begin, end):
-            row = _multiply_add(number(data[k]), _load(nothing, V, indices[k] * step + column), row)
-        _store(row, U, place)
+            row = multiply_add(number(data[k]), load(nothing, V, indices[k] * step + column), row)
+        store(row, U, place)
 
     return numba.njit(add)
 
@@ -152,7 +80,7 @@ def _packer(size: int) -> Any:
     def pack(first: int, last: int, V: Array, step: int, column: int, panel: Array, panel_step: int) -> None:
         """Rows first to last of a panel: as many columns of V as ``size`` bytes hold."""
         for i in range(first, last):
-            _store(_load(_zeros(V, size), V, i * step + column), panel, i * panel_step)
+            store(load(zero_lanes(V, size), V, i * step + column), panel, i * panel_step)
 
     return numba.njit(pack)
 
@@ -182,7 +110,7 @@ def _multiply_rows(
             for k in range(begin, end):
                 a, v = number(data[k]), V[indices[k] * V_step :]
                 for j in range(width):
-                    row[j] = _multiply_add(a, v[j], row[j])
+                    row[j] = multiply_add(a, v[j], row[j])
 
 
 @numba.njit  # type: ignore[untyped-decorator]
@@ -278,7 +206,7 @@ def _add_rows(indptr: Ints, documents: Ints, G: Array, S: Array) -> None:
 
 def add_rows(indptr: Ints, documents: Ints, G: Array, S: Array, tuning: Tuning) -> None:
     """S[c] += the sum of G over documents[indptr[c]], ..., documents[indptr[c + 1] - 1], on all cores."""
-    if G.size < tuning.one_thread:
+    if G.size < tuning.min_parallel_products:
         _add_rows(indptr, documents, G, S)
         return
     work = indptr.astype(np.int64) + np.arange(len(indptr))
@@ -325,14 +253,14 @@ class Matrix:
             raise ValueError(f"a matrix of shape {X.shape} does not multiply {V.shape} into {U.shape}")
         if not U.size:
             return
-        if U.dtype != V.dtype or not _has_whole_rows(U):
+        if U.dtype != V.dtype or not has_whole_rows(U):
             U[:] = self @ V
             return
-        V, V_step = _flat(V if _has_whole_rows(V) else V.copy(order="C"))
-        U, U_step = _flat(U)
+        V, V_step = flat(V if has_whole_rows(V) else V.copy(order="C"))
+        U, U_step = flat(U)
         columns, is_wide = _panels(width, V.itemsize)
         arrays, dense = (X.indptr, X.indices, X.data), (V, V_step, width, U, U_step)
-        if X.nnz * width < self.tuning.one_thread:
+        if X.nnz * width < self.tuning.min_parallel_products:
             _multiply_rows(0, X.shape[0], columns, is_wide, *arrays, *dense)
             return
         if not len(columns) or X.nnz < self.tuning.reuse * sum(X.shape):
@@ -388,18 +316,6 @@ def _panels(width: int, itemsize: int) -> tuple[Ints, Mask]:
     return np.array(columns, np.int64), np.array(is_wide, bool)
 
 
-def _has_whole_rows(A: Array) -> bool:
-    return A.strides[1] == A.itemsize and A.strides[0] >= A.shape[1] * A.itemsize and A.strides[0] % A.itemsize == 0
-
-
-def _flat(A: Array) -> tuple[Array, int]:
-    """A's memory from its first row to its last as one dimension, and the step from one row to the next."""
-    step = A.strides[0] // A.itemsize
-    if not len(A):
-        return np.empty(0, A.dtype), step
-    return as_strided(A, ((len(A) - 1) * step + A.shape[1],), (A.itemsize,)), step
-
-
 _buffers = threading.local()
 
 
@@ -407,6 +323,5 @@ def _panel_buffer(size: int) -> Array:
     """Bytes that begin with a cache line, reused for the next product of this thread: fresh memory is slow."""
     buffer: Array = getattr(_buffers, "panels", np.empty(0, np.uint8))
     if len(buffer) < size:
-        buffer = np.empty(size + 64, np.uint8)
-        buffer = _buffers.panels = buffer[-buffer.ctypes.data % 64 :][:size]
+        buffer = _buffers.panels = aligned(size)
     return buffer[:size]

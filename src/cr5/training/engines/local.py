@@ -2,7 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -44,6 +45,7 @@ class LocalEngine:
     scratch: "ScratchArrays | None" = None
 
     def __init__(self, make_partition: Callable[[], LocalPartition]) -> None:
+        self._make_partition = make_partition
         self.langs: list[str] = []
         self.blocks: list[Any] = []
         self.subword_matrices: list[Any | None] = []  # M of every language, None without one
@@ -69,10 +71,11 @@ class LocalEngine:
         self.words.add(words)
         self.subword_matrices.append(matrix)
 
-    def _share_languages(self, other: "LocalEngine") -> None:
-        """Have the languages of another engine, and all of its partitions but documents."""
-        self.langs, self.subword_matrices = other.langs, other.subword_matrices
-        self.words, self.concepts = other.words, other.concepts
+    def _without_documents(self) -> Self:
+        """An engine of the same class and options that shares the languages and all partitions but documents."""
+        result = copy(self)
+        result.blocks, result.documents = [], self._make_partition()
+        return result
 
     def _subword_info(self, block: Any) -> tuple[int, int]:
         """The columns and nonzeros of M of a block's language."""

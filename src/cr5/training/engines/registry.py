@@ -1,53 +1,55 @@
-"""The engines by name, with the options of each."""
+"""The engines by name: "gpu" is the class GpuEngine of the module gpu; its options are those of the constructor.
 
+The class is called as the name with its first letter in upper case, and Engine.
+"""
+
+import inspect
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, Cr5TypeError
 from cr5.training.engines import Engine
 
 EngineName: TypeAlias = Literal["cpu", "gpu", "dask"]
-
-
-# The options of ``open_engine`` that each engine takes. Engine "x" is the class XEngine of the module x.
-ENGINE_OPTIONS: dict[EngineName, tuple[str, ...]] = {
-    "cpu": ("memory", "scratch_folder", "threads"),
-    "gpu": (),
-    "dask": ("scheduler", "workers", "timeout_seconds"),
-}
+IGNORED_OPTIONS = ("scratch_folder", "threads")  # by an engine that does not have them
 
 
 @contextmanager
-def open_engine(
-    name: EngineName,
-    *,
-    memory: int | None = None,
-    scheduler: str | None = None,
-    workers: int | None = None,
-    timeout_seconds: float | None = None,
-    scratch_folder: Path | None = None,
-    threads: int | None = None,
-) -> Iterator[Engine]:
-    """The engine with this name; what it starts, such as a local cluster, is stopped with the context.
+def open_engine(name: EngineName, **options: Any) -> Iterator[Engine]:
+    """The engine with this name and options; what it starts, such as a local cluster, is stopped with the context.
 
-    An option of another engine is an error, except for ``scratch_folder`` and ``threads``, which the others ignore.
+    An option that is None has its default. An option that only other engines have is an error, except for
+    ``scratch_folder`` and ``threads``, which these engines ignore.
     """
-    cluster: dict[str, Any] = {"scheduler": scheduler, "workers": workers, "timeout_seconds": timeout_seconds}
-    options: dict[str, Any] = {"memory": memory, **cluster}
+    engine_class = _engine_class(name)
+    accepted = _options(engine_class)
     given = {option: value for option, value in options.items() if value is not None}
-    for option in given:
-        if option not in ENGINE_OPTIONS[name]:
-            right = next(other for other, options in ENGINE_OPTIONS.items() if option in options)
-            raise Cr5Error(f'`{option}` is an option of `engine="{right}"`, not of "{name}"; leave one of them out')
+    for option in options:
+        if option in accepted or option in IGNORED_OPTIONS:
+            continue
+        others = [other for other in get_args(EngineName) if option in _options(_engine_class(other))]
+        if not others:
+            raise Cr5TypeError(
+                f'no engine has the option `{option}`; the options of "{name}" are {", ".join(accepted)}'
+            )
+        if option in given:
+            raise Cr5Error(f'`{option}` is an option of `engine="{others[0]}"`, not of "{name}"; leave one of them out')
     if {"scheduler", "workers"} <= given.keys():
         raise Cr5Error("`workers` starts a local cluster, `scheduler` names a running one; give one of them")
-    for option, value in {"scratch_folder": scratch_folder, "threads": threads}.items():
-        if value is not None and option in ENGINE_OPTIONS[name]:
-            given[option] = value
     with ExitStack() as stack:
-        module = import_module(f"cr5.training.engines.{name}")
-        engine: Any = getattr(module, f"{name.capitalize()}Engine")(**given)
+        engine = engine_class(**{option: value for option, value in given.items() if option in accepted})
         yield stack.enter_context(engine) if hasattr(engine, "__exit__") else engine
+
+
+def class_name(name: EngineName) -> str:
+    return f"{name.capitalize()}Engine"
+
+
+def _engine_class(name: EngineName) -> Any:
+    return getattr(import_module(f"cr5.training.engines.{name}"), class_name(name))
+
+
+def _options(engine_class: Any) -> tuple[str, ...]:
+    return tuple(inspect.signature(engine_class).parameters)

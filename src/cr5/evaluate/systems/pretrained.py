@@ -1,0 +1,82 @@
+"""Systems that were trained before they are queried: a model, and baselines that are trained beside it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from cr5.corpus.inputs import Documents, in_batches
+from cr5.corpus.languages import canonical_code, find_language
+from cr5.errors import Cr5Error
+from cr5.evaluate.dictionaries import WordPairs
+from cr5.evaluate.run_builder import RunBuilder
+from cr5.evaluate.runs import PRETRAINED, FailedSystem
+from cr5.evaluate.systems.cr5_system import model_space
+from cr5.evaluate.systems.registry import SYSTEMS, SystemEntry, make_systems
+from cr5.evaluate.systems.space import Space
+from cr5.evaluate.systems.views import Cr5Views
+from cr5.evaluate.texts import read_texts
+from cr5.features.tokeniser import Tokeniser
+from cr5.model import Cr5
+from cr5.progress import Progress, ProgressCallback
+
+
+@dataclass(frozen=True)
+class PretrainedSystems:
+    """The spaces of a model and of its baselines, and the tokeniser that all of them read texts with.
+
+    ``entries`` are those of all these systems. ``details`` is what signatures say about the training of the baselines,
+    ``failed`` those that could not be trained. ``facts`` say how many documents in every language they were trained
+    on, and why not on the others.
+    """
+
+    spaces: Mapping[str, Space]
+    tokeniser: Tokeniser
+    entries: Sequence[SystemEntry] = ()
+    details: Mapping[str, str] = field(default_factory=dict)
+    failed: Sequence[FailedSystem] = ()
+    facts: Mapping[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+
+
+class Baselines(NamedTuple):
+    """Systems to train beside a model: on which documents, and with which dictionaries."""
+
+    documents: Documents
+    entries: Sequence[SystemEntry]
+    dictionaries: Mapping[tuple[str, str], WordPairs]
+
+
+def load_systems(
+    model: Cr5 | str | Path, langs: Sequence[str], baselines: Baselines | None, progress: ProgressCallback
+) -> PretrainedSystems:
+    """A model, with all views and with its vectors alone, and baselines, which are trained here."""
+    model = model if isinstance(model, Cr5) else Cr5.load(model)
+    known = [lang for lang in model.langs if find_language(lang, langs) is not None]
+    if not known:
+        raise Cr5Error(
+            f"the model has none of the languages {', '.join(langs)}; its languages are {', '.join(model.langs)}"
+        )
+    dense = model_space(model, known)
+    spaces: dict[str, Space] = {"cr5": Cr5Views(dense, model.lexicon), "cr5-dense": dense}
+    tokeniser, entries = model.settings.tokeniser, [SYSTEMS["cr5"], SYSTEMS["cr5-dense"]]
+    if baselines is None:
+        return PretrainedSystems(spaces, tokeniser, entries)
+    codes = [canonical_code(lang) for lang in known]
+    corpus = read_texts(in_batches(baselines.documents), tokeniser, langs=codes, progress=progress)
+    weighting = model.settings.weighting
+    texts = corpus.with_unique_words(weighting.min_unique, weighting.max_unique).languages
+    systems = make_systems(baselines.entries, model.settings, texts, baselines.dictionaries, progress)
+    builder, details = RunBuilder(), {}
+    for i, (system, fit) in enumerate(systems.items()):
+        name = f"{system} (trained here)" if system in spaces else system
+        progress(Progress("train", i, len(systems), system))
+        with builder.record_failure(name, PRETRAINED, known):
+            spaces[name] = fit(texts, rank=model.rank, seed=model.settings.seed)
+            details[name] = f"trained on {corpus.digest}"
+    counted = {}
+    for lang, documents in corpus.languages.items():
+        short = int((documents.counts.unique_words < weighting.min_unique).sum())
+        kept = len(texts[lang])
+        counted[lang] = {"read": len(documents), "trained": kept, "short": short, "long": len(documents) - kept - short}
+    entries += baselines.entries
+    return PretrainedSystems(spaces, tokeniser, entries, details, builder.failed, {"training": counted})

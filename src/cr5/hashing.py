@@ -1,0 +1,28 @@
+"""Hashes that are the same on every machine: of numbers, by the finaliser of SplitMix64, and of texts, by BLAKE2b."""
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+
+from cr5._typing import Ints
+
+GOLDEN_RATIO = 0x9E3779B97F4A7C15
+"""The increment of SplitMix64: multiples of it that are mixed are random numbers."""
+
+
+def mix_bits(numbers: Ints) -> Ints:
+    """Mix each unsigned 64-bit integer of an array, of NumPy or on a GPU: every bit then depends on all of them."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        numbers = (numbers ^ (numbers >> shift)) * factor
+    return numbers
+
+
+def hash_texts(texts: Iterable[str]) -> Ints:
+    """A 64-bit hash of each text, uint64."""
+    return np.frombuffer(b"".join(digest(text, 8) for text in texts), "<u8").astype(np.uint64, copy=False)
+
+
+def digest(text: str, size: int) -> bytes:
+    """The BLAKE2b digest of a text, of ``size`` bytes."""
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=size).digest()

@@ -1,0 +1,21 @@
+"""A cache of what searches compute from the texts of documents, for recent texts, which are often found again."""
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+MAX_CHARACTERS = 4000  # of a text whose results are cached
+RECENT_TEXTS = 2**11
+
+
+def cached_for_recent_texts(function: Callable[..., Result]) -> Callable[..., Result]:
+    """A function of a text and of other hashable arguments whose results, which must be immutable, are cached."""
+    recent = lru_cache(RECENT_TEXTS)(function)
+
+    @wraps(function)
+    def cached(text: str, *rest: Any) -> Result:
+        return recent(text, *rest) if len(text) <= MAX_CHARACTERS else function(text, *rest)
+
+    return cached

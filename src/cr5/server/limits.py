@@ -1,0 +1,13 @@
+"""The limits on what one request may contain."""
+
+MAX_QUERY_CHARS = 10_000
+MAX_TEXT_CHARS = 1_000_000
+MAX_TEXTS = 256  # texts or documents in one request
+MAX_EMBEDDINGS = 2048  # texts in one request of an OpenAI client, as OpenAI has it
+MAX_HITS = 100  # of one response
+MAX_DEPTH = 1000  # hits that can be had by paging: k + offset
+MAX_LANGUAGES = 1000  # in a list of languages
+MAX_CONCEPT_CHARS = 200
+MAX_TITLE_CHARS = 1000
+MAX_URL_CHARS = 2000
+MAX_LANGUAGE_CHARS = 80

@@ -1,0 +1,118 @@
+"""What the solver and the regression of added languages compute with an engine: C X K V, the preconditioner, maps."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cr5._typing import Array, Intercept
+from cr5.training import row_functions
+from cr5.training.engines import Engine
+from cr5.training.row_functions import NamedArrays, sums, total
+
+
+class Operators:
+    """X, C, K and the preconditioner T over an engine, and the number of columns that X and X' were multiplied with."""
+
+    def __init__(self, engine: Engine, ridge: float, intercept: Intercept) -> None:
+        self.engine, self.ridge, self.shared_intercept = engine, ridge, intercept == "shared"
+        self.partitions = [engine.words, engine.documents, engine.concepts]
+        self.products = 0
+        blocks = engine.block_info()
+        self.has_subwords = any(block.subwords for block in blocks)
+        self.language_of_block = [block.language for block in blocks]
+        self.dtype = np.result_type(*(block.dtype for block in blocks))
+        self.words = list({block.language: block.words for block in blocks}.values())
+        documents = self._by_language([np.array(block.documents) for block in blocks])
+        self.divisors = [np.array(max(n, 1)) for n in documents]
+        if self.shared_intercept:
+            self.divisors = [total(documents)] * len(documents)
+        engine.column_sums("mean", 1)
+        engine.column_sums("diagonal", 2)
+        engine.words.map(row_functions.means_and_diagonal, self.divisors)
+        engine.inverse_diagonal("diagonal", "diagonal", ridge)
+        self.means: list[Array] = [mean[:, 0] for mean in engine.words.get("mean")]
+
+    def _by_language(self, parts: Sequence[Array]) -> list[Array]:
+        """The sum over the shards of each language."""
+        return [
+            total([part for part, owner in zip(parts, self.language_of_block, strict=True) if owner == language])
+            for language in range(len(self.engine.langs))
+        ]
+
+    def centres(self, name: str) -> list[Array]:
+        """Column means of a documents x m array, for every shard: its language's, or those of all documents."""
+        sums = self._by_language(self.engine.documents.map(partial(_column_sums, name=name)))
+        sums = [total(sums)] * len(sums) if self.shared_intercept else sums
+        return [sums[language] / self.divisors[language] for language in self.language_of_block]
+
+    def centre(self, name: str) -> int:
+        """Subtract its centres from a documents x m array; returns m."""
+        centres = self.centres(name)
+        self.engine.documents.map(partial(_subtract, name=name), centres)
+        return len(centres[0])
+
+    def fold(self, name: str) -> str:
+        """Compute K V for the columns V of a name; returns its own name, that of V without subwords."""
+        if not self.has_subwords:
+            return name
+        self.engine.fold(name, "folded")
+        return "folded"
+
+    def project(self, name: str) -> str:
+        """C X K V for the columns V of a name, in the documents under the same name; returns the name of K V."""
+        folded = self.fold(name)
+        self.engine.multiply(folded, name)
+        self.products += self.centre(name)
+        return folded
+
+    def precondition(self, theta: Array | None, name: str = "Z", target: str = "W") -> Array:
+        """W = T (W - ridge Z theta); the squared length of each column in the norm of the preconditioner."""
+        function = partial(_precondition, theta=theta, ridge=self.ridge, name=name, target=target)
+        return total(self.engine.words.map(function))
+
+    def results(self) -> dict[str, Any]:
+        """The maps, folded maps and means of a ``Fit`` after ``finish``; the engine keeps Z and nothing else."""
+        maps = self._by_name(self.engine.words.get("map"))
+        folded_maps = self._by_name(self.engine.words.get("folded")) if self.has_subwords else maps
+        for partition in self.partitions:
+            partition.map(delete_work_arrays)
+        return {"maps": maps, "folded_maps": folded_maps, "means": self._by_name(self.means)}
+
+    def _by_name(self, arrays: list[Array]) -> dict[str, Array]:
+        """An array for each language in float32, by its code."""
+        return {lang: A.astype(np.float32, copy=False) for lang, A in zip(self.engine.langs, arrays, strict=True)}
+
+
+def fetch_Z(engine: Engine) -> dict[str, Array]:
+    """The Z that an engine holds, in the form of ``start``."""
+    return dict(zip(engine.langs, engine.words.get("Z"), strict=True))
+
+
+# Functions that are mapped over the rows of a partition.
+
+
+def _column_sums(rows: NamedArrays, name: str) -> Any:
+    return sums(rows[name])
+
+
+def _subtract(rows: NamedArrays, centre: Array, name: str) -> None:
+    rows[name] = rows[name] - centre.astype(rows[name].dtype)
+
+
+def _precondition(rows: NamedArrays, theta: Array | None, ridge: float, name: str, target: str) -> Any:
+    """W = T R, R = X'U - ridge Z theta; the squared length of each column of E'R in the Jacobi preconditioner.
+
+    That is the diagonal of B, as if words occurred independently. T has the mean of its inverse over a word's features.
+    """
+    R, inverse, weight = rows[target], rows["diagonal"][:, :1], rows["diagonal"][:, 1:]
+    if theta is not None:
+        R = R - rows[name] * (ridge * theta).astype(R.dtype)
+    rows[target] = R * (inverse / weight).astype(R.dtype)
+    return sums(R * rows[target] * weight.astype(R.dtype))
+
+
+def delete_work_arrays(rows: NamedArrays) -> None:
+    for name in {*rows} & {"P", "W", "map", "folded", "probe", "U"}:
+        del rows[name]
