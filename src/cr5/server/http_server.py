@@ -11,10 +11,10 @@ from contextlib import suppress
 
 import uvicorn
 
-from cr5.server.access import ProxyTrust
+from cr5.server.access import TrustedProxies
 from cr5.server.connection import CLOSE, Connection, ConnectionLimits, ConnectionTable
+from cr5.server.readiness import Readiness
 from cr5.server.settings import ServerSettings
-from cr5.server.state import Readiness
 
 MAX_OPEN_FILES = 65_536
 WINDOWS_SOCKETS = 512  # that Python can wait for there
@@ -33,7 +33,7 @@ class HttpServer(uvicorn.Server):
     after each one (they may be exceeded by ``ACCEPTS_AT_ONCE``), and a connection over them costs one call of
     ``accept`` and one of ``close``.
 
-    With ``warm_first`` connections are accepted when the search has been tried: other workers answer meanwhile.
+    With ``warm_first``, connections are accepted only after the warm-up searches; until then, other workers answer.
     ``shares_socket`` says that other processes listen on the same socket, and may go on when this one stops.
     """
 
@@ -49,8 +49,8 @@ class HttpServer(uvicorn.Server):
         super().__init__(config)
         self._settings, self._readiness = settings, readiness
         self._warm_first, self._shares_socket = warm_first, shares_socket
-        trust = ProxyTrust(settings.trusted_proxies)
-        self.table = ConnectionTable(ConnectionLimits.of(settings, raise_open_files()), trust)
+        limits = ConnectionLimits.of(settings, raise_open_file_limit())
+        self.table = ConnectionTable(limits, TrustedProxies(settings.trusted_proxies))
         # Connections that have been accepted, but have no transport yet.
         self._starting: set[asyncio.Task[None]] = set()
         self._accepted, self._closing = 0, False
@@ -97,7 +97,13 @@ class HttpServer(uvicorn.Server):
         await super().shutdown(sockets=None)
 
     def _accept(self, listening: socket.socket) -> None:
-        """Accept some of the connections that wait; then others get their turn."""
+        """Accept some of the connections that wait; then others get their turn.
+
+        Connections are in the table when they have a transport, some turns of the event loop after they were accepted.
+        None is accepted until then: otherwise the table would not count them.
+        """
+        if self._starting:
+            return
         for _ in range(ACCEPTS_AT_ONCE):
             if not self._accept_one(listening):
                 return
@@ -155,7 +161,7 @@ def drop_new_connections(listening: socket.socket) -> None:
             listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
 
 
-def raise_open_files() -> int:
+def raise_open_file_limit() -> int:
     """Let this process open as many files as the system allows; returns how many."""
     if sys.platform == "win32":
         return WINDOWS_SOCKETS
