@@ -35,7 +35,8 @@ def read_notes(
                     lang, text = (names or {}).get(lang, lang), " ".join([text] * times)
                     yield from accounting.document(concept, lang, text, place=f"{path}:{number}")
                 else:
-                    accounting.unusable("no language", "", f"{path}:{number}: no language; write concept:lang:text")
+                    message = f"{path}:{number}: no language; write concept:lang:text"
+                    accounting.unusable_document("no language", "", message)
 
 
 NOTES = Source("notes", read_notes, help="Notes.", short_documents_advice="repeat more with `times`")

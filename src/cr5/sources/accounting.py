@@ -64,8 +64,8 @@ class Accounting:
 
     # Parts of a document
 
-    def error(self, reason: str, message: str) -> None:
-        """Leave out an unusable part of a document, such as a line; an ``ErrorHandler``."""
+    def unusable_part(self, reason: str, message: str) -> None:
+        """Leave out a part of a document that cannot be used, such as a line; an ``ErrorHandler``."""
         self._handle(reason, message)
         self.skipped_parts.add(reason, message)
 
@@ -86,32 +86,27 @@ class Accounting:
         """A document that was read, or none if it has no text; then ``place`` is the example of the reason ``why``."""
         if problem := _problem(concept, text):
             reason, explanation = problem
-            self.unusable(reason, lang, f"{place}: {explanation}" if place else explanation)
+            self.unusable_document(reason, lang, f"{place}: {explanation}" if place else explanation)
             return ()
         self.documents_read += 1
         if text and not text.isspace():
             return (Document(concept, lang, text, title, url, fields=fields or {}),)
-        self.skip(why, lang, place or concept)
+        self.skip_document(why, lang, place or concept)
         return ()
 
-    def unusable(self, reason: str, lang: str, message: str) -> None:
-        """An error in a document that was not counted yet: count it as read and as skipped, or raise the error."""
+    def unusable_document(self, reason: str, lang: str, message: str, *, is_counted: bool = False) -> None:
+        """Leave out a document that cannot be used: count it as read, unless it ``is_counted``, and as skipped."""
         self._handle(reason, message)
-        self.documents_read += 1
-        self.skip(reason, lang, message)
+        self.documents_read += not is_counted
+        self.skip_document(reason, lang, message)
 
-    def drop(self, reason: str, lang: str, message: str) -> None:
-        """An error in a document that was counted as read: count it as skipped, or raise the error."""
-        self.documents_read -= 1
-        self.unusable(reason, lang, message)
-
-    def skip(self, reason: str, lang: str, example: str, count: int = 1) -> None:
-        """No error: count documents that were counted as read as skipped."""
+    def skip_document(self, reason: str, lang: str, example: str) -> None:
+        """Leave out a document that was counted as read, for a reason that is not an error."""
         lang = canonical_code(lang)
         if self._wanted is not None and lang and lang not in self._wanted:
             reason = UNWANTED_LANGUAGE
-        self.skipped_documents.add(reason, example, count)
-        self.skipped_of[lang, reason] += count
+        self.skipped_documents.add(reason, example)
+        self.skipped_of[lang, reason] += 1
 
     @property
     def read(self) -> Counter[str]:

@@ -112,7 +112,7 @@ def _read_references(references: Path, by: BibleUnit) -> list[str]:
 
 
 def _lines(stream: IO[bytes], path: Path, accounting: Accounting) -> Iterator[str | None]:
-    return lines(stream, str(path), accounting.error, leading_language(path.name), accounting.guessed_encodings)
+    return lines(stream, str(path), accounting.unusable_part, leading_language(path.name), accounting.guessed_encodings)
 
 
 def _verses_by_reference_list(path: Path, concepts: list[str], accounting: Accounting) -> Iterator[tuple[str, str]]:
@@ -138,7 +138,7 @@ def _verses_with_references(path: Path, by: BibleUnit, accounting: Accounting) -
             reference, tab, text = line.partition("\t")
             concept = _concept(reference.strip(), by)
             if concept is None or not tab:
-                accounting.error(
+                accounting.unusable_part(
                     "no reference",
                     f"{path}:{number}: {quoted(line)} does not start with a verse and a tab; "
                     "write GEN 1:1<TAB>text, or pass a list of `references`",

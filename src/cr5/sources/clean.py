@@ -133,7 +133,7 @@ def clean(
         summary.duplicates.update(repeated["lang"].to_pylist())
         if dedupe:
             for concept, lang in zip(repeated["concept"].to_pylist(), repeated["lang"].to_pylist(), strict=True):
-                summary.accounting.skip(DUPLICATE, lang, concept)
+                summary.accounting.skip_document(DUPLICATE, lang, concept)
         _count_concepts(rows, language_of_concept, summary)
         if min_unique:
             short_sample.add(rows)
@@ -152,16 +152,17 @@ def _in_known_languages(
             lang = guess.lang
             if lang == identification.UNKNOWN:
                 message = f"{document.concept}: its language cannot be guessed; name the language in the source"
-                accounting.drop("language unknown", "", message)
+                accounting.unusable_document("language unknown", "", message, is_counted=True)
                 continue
         else:
             try:
                 lang = languages.normalise(declared)
             except CorpusError as error:
-                accounting.drop("invalid language code", declared, f"{document.concept}: {error}")
+                message = f"{document.concept}: {error}"
+                accounting.unusable_document("invalid language code", declared, message, is_counted=True)
                 continue
         if wanted is not None and lang not in wanted:
-            accounting.skip(UNWANTED_LANGUAGE, lang, document.concept)
+            accounting.skip_document(UNWANTED_LANGUAGE, lang, document.concept)
             continue
         if guess is not None:
             summary.guessed[lang] += 1
@@ -173,7 +174,7 @@ def _in_known_languages(
                 summary.foreign[lang, evident.lang] += 1
                 summary.foreign_examples.setdefault((lang, evident.lang), document.concept)
                 if drop_foreign:
-                    accounting.skip(FOREIGN, lang, document.concept)
+                    accounting.skip_document(FOREIGN, lang, document.concept)
                     continue
         yield document if lang == declared else replace(document, lang=lang)
 

@@ -109,7 +109,7 @@ def _folder_name(file: InputFile) -> str:
 
 def _speeches(session: _SessionFile, stream: IO[bytes], accounting: Accounting) -> Iterator[Document]:
     """The speeches of a file, up to the first error."""
-    text = lines(stream, str(session.file), accounting.error, session.lang, accounting.guessed_encodings)
+    text = lines(stream, str(session.file), accounting.unusable_part, session.lang, accounting.guessed_encodings)
     speech = _Speech(session, accounting)
     for event in _xml_events(text) if session.is_xml else _text_events(text):
         if event.kind == "":
@@ -149,7 +149,7 @@ class _Speech:
         if not name:
             place = f"{self.session.file}:{event.line}"
             message = f"{place}: a {event.kind} without an ID, which translations share; add one"
-            self.accounting.unusable("no id", self.session.lang, message)
+            self.accounting.unusable_document("no id", self.session.lang, message)
 
     def add(self, event: _Event) -> None:
         if not self.usable:
@@ -159,7 +159,7 @@ class _Speech:
             self.usable = False
             limit = f"a speech of more than {MAX_SPEECH_CHARACTERS:,} characters"
             message = f"{self.session.file}:{event.line}: {limit}; check the file"
-            self.accounting.unusable("speech too long", self.session.lang, message)
+            self.accounting.unusable_document("speech too long", self.session.lang, message)
         else:
             self.pieces.append(event.text)
 

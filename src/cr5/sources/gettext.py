@@ -1,6 +1,5 @@
 """Catalogues of gettext: the messages of programs and their translations as documents."""
 
-import hashlib
 import html
 import re
 from collections import Counter
@@ -12,6 +11,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import is_registered, is_same_language, normalise, primary_subtag
 from cr5.errors import CorpusError, one_of
+from cr5.hashing import digest
 from cr5.message_parts import quoted
 from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.catalogue_files import Message, read_mo, read_po
@@ -65,8 +65,8 @@ class _Catalogue:
 
     def messages(self) -> Iterator[Document]:
         for message in self.read():
-            digest = hashlib.blake2b(f"{message.context}\4{message.id}".encode("utf-8", "replace"), digest_size=8)
-            concept = f"{self.domain}:{digest.hexdigest()}"
+            key = digest(f"{message.context}\4{message.id}", 8)
+            concept = f"{self.domain}:{key.hex()}"
             source = _joined((message.id, message.plural))
             yield from self.documents(concept, _joined(message.texts), source, message.texts != ())
 
@@ -106,7 +106,7 @@ class _Catalogue:
         path = self.file.path
         with open_source(path) as stream:
             messages = (read_mo if path.suffix.lower() in _COMPILED else read_po)(
-                stream, str(path), self.accounting.error
+                stream, str(path), self.accounting.unusable_part
             )
             first = next(messages, None)
             if first is None:
@@ -123,7 +123,7 @@ class _Catalogue:
         place = f"{self.file.path}: {quoted(source)}"
         why = NO_TEXT if translated else NOT_TRANSLATED
         if text and self.source_lang:
-            key = hashlib.blake2b(concept.encode("utf-8", "replace"), digest_size=8).digest()
+            key = digest(concept, 8)
             if key not in self.seen:
                 self.seen.add(key)
                 yield from self.accounting.document(concept, self.source_lang, source, place=place)

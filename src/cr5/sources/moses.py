@@ -1,6 +1,5 @@
 """Line-aligned files, as OPUS publishes them for Moses, as documents."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -10,6 +9,7 @@ from cr5.corpus.documents import Document
 from cr5.corpus.file_names import partner
 from cr5.corpus.languages import canonical_code, is_same_language
 from cr5.errors import CorpusError, Cr5Warning, warn, whole_number
+from cr5.hashing import digest
 from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.input_files import find_files, unique_names
 from cr5.sources.line_aligned import LineAlignedFiles, Row, group_files, read_aligned_lines
@@ -96,7 +96,8 @@ def _documents(
         if pivot is not None and pivot_column is None:
             message = f"{name}: has {', '.join(langs)}, not `pivot={pivot}`; leave these files out"
             raise UnusableInputError("no pivot", message)
-        for first, block in _blocks(read_aligned_lines(group, accounting.error, accounting.guessed_encodings), join):
+        rows = read_aligned_lines(group, accounting.unusable_part, accounting.guessed_encodings)
+        for first, block in _blocks(rows, join):
             concept, why = f"{name}:{first}", NO_TEXT
             if pivot is not None and pivot_column is not None:
                 concept, why = _pivot_concept(pivot, block[0][pivot_column]), "no text in the pivot"
@@ -123,7 +124,7 @@ def _blocks(rows: Iterable[Row], join: int) -> Iterator[tuple[int, list[Row]]]:
 def _pivot_concept(pivot: str, line: str | None) -> str:
     """The concept of all lines with this text in the pivot, whatever their spacing; "" if there is no text."""
     words = (line or "").split()
-    return f"{pivot}:{hashlib.blake2b(' '.join(words).encode(), digest_size=12).hexdigest()}" if words else ""
+    return f"{pivot}:{digest(' '.join(words), 12).hex()}" if words else ""
 
 
 MOSES = Source(

@@ -186,7 +186,7 @@ def _documents(
             empty = " and ".join(f"'{name}'" for name in next(iter(columns.texts.values())))
             raise RecordError("empty field", f"no text in {empty}; every row needs some")
     except RecordError as error:
-        accounting.unusable(error.reason, columns.row_lang(row), f"{place}: {error}")
+        accounting.unusable_document(error.reason, columns.row_lang(row), f"{place}: {error}")
         return
     for code, text in texts.items():
         yield from accounting.document(concept, code or lang, text, title, url, fields=fields, place=place)
@@ -225,7 +225,7 @@ def _rows(path: Path, columns: _Columns, accounting: Accounting) -> NumberedReco
         message = f"{location(str(path), line)}: {explanation}"
         if line is None:
             raise UnusableInputError(reason, message)
-        accounting.unusable(reason, columns.row_lang({}), message)
+        accounting.unusable_document(reason, columns.row_lang({}), message)
 
     match Path(split_suffix(path.name.lower())[0]).suffix:
         case ".csv":

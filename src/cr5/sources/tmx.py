@@ -35,7 +35,7 @@ class _Unit(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """A problem in a unit, with the arguments of ``Accounting.error``."""
+    """A problem in a unit, with the arguments of ``Accounting.unusable_part``."""
 
     reason: str
     message: str
@@ -79,7 +79,7 @@ def _documents(name: str, file: InputFile, join: int, accounting: Accounting) ->
             if isinstance(item, CorpusError):
                 damage = item
             elif isinstance(item, _Problem):
-                accounting.error(*item)
+                accounting.unusable_part(*item)
             else:
                 block.append(item)
                 if len(block) == join:

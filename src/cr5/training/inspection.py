@@ -1,6 +1,5 @@
 """The inspection of a corpus: documents and words by language, shared concepts, duplicates, what training would use."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -10,6 +9,7 @@ from cr5.corpus.documents import Batch
 from cr5.errors import CorpusError
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
+from cr5.hashing import digest
 from cr5.progress import ProgressCallback, no_progress
 from cr5.training.counted_corpus import CountedCorpus, count_corpus
 from cr5.training.selection import CorpusUsage, select_documents
@@ -98,7 +98,7 @@ def _count_repeated_texts(batches: Iterable[Batch], repeated: Counter[str]) -> I
     for batch in batches:
         rows = batch.rows
         for lang, text in zip(rows["lang"].to_pylist(), rows["text"].to_pylist(), strict=True):
-            digest = hashlib.blake2b(f"{lang}\0{text}".encode(), digest_size=12).digest()
-            repeated[lang] += digest in seen
-            seen.add(digest)
+            key = digest(f"{lang}\0{text}", 12)
+            repeated[lang] += key in seen
+            seen.add(key)
         yield batch
