@@ -120,7 +120,7 @@ class InputSkipped(Cr5Warning):
 
 
 class ColumnsNotKept(Cr5Warning):
-    """A table or record has columns beside those of a document, which are not stored with it."""
+    """A table or record has columns other than those of a document, which are not stored with it."""
 
 
 class WorkersLost(Cr5Warning):

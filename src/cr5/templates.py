@@ -16,6 +16,6 @@ def template_environment(package: str) -> Environment:
 
 
 def read_asset(environment: Environment, name: str) -> str:
-    """A file beside the templates that goes into a page unchanged."""
+    """A file next to the templates that goes into a page unchanged."""
     assert environment.loader is not None
     return environment.loader.get_source(environment, name)[0]

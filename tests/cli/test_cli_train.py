@@ -191,9 +191,7 @@ def test_what_is_skipped_is_counted(
     assert [line.split(": ")[1] for line in printed.err.splitlines()][1:] == ["skipped 1"] * 2
     assert "451 documents read, 450 used, 1 left out; 151 concepts read, 150 used, 1 left" in printed.out
     assert "alone: no other language has a document of the concept" in printed.out
-    assert "skipped beside these, because they cannot be used: 1 broken JSON, 1 missing field" in " ".join(
-        printed.out.split()
-    )
+    assert "also skipped, because they cannot be used: 1 broken JSON, 1 missing field" in " ".join(printed.out.split())
 
 
 def test_a_fit_that_has_not_converged_warns_and_is_saved(

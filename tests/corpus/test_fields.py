@@ -16,7 +16,7 @@ import pytest
 
 from cr5 import ColumnsNotKept, CorpusError, Document, Skipped, read, read_batches, write
 from cr5.corpus.documents import SCHEMA
-from cr5.corpus.fields import MAX_FIELDS_BYTES, fields_text, parse_fields, restore_text
+from cr5.corpus.fields import MAX_FIELDS_BYTES, canonical_text, fields_text, parse_fields
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.tables import RecordError
 
@@ -26,7 +26,7 @@ def test_equal_fields_have_the_same_text_whatever_their_order_and_container() ->
     text = fields_text(fields)
     assert parse_fields(text) == fields
     same = {"author": {"ids": (1, 2.5), "name": "Søren"}, "year": np.int64(2019), "tags": ["a", None, True]}
-    assert fields_text(same) == fields_text(json.dumps(fields)) == restore_text(text) == text
+    assert fields_text(same) == fields_text(json.dumps(fields)) == canonical_text(text) == text
     empty: list[object] = [None, {}, "", "{}", float("nan")]
     assert {fields_text(nothing) for nothing in empty} == {"{}"}
 
@@ -36,7 +36,7 @@ def test_numbers_keep_their_value_when_a_database_writes_them_as_plain_decimals(
     text = fields_text({"n": number})
     assert parse_fields(text) == {"n": number}
     plain = format(Decimal(text[len('{"n":') : -1]), "f")
-    assert restore_text(f'{{"n": {plain}}}') == text
+    assert canonical_text(f'{{"n": {plain}}}') == text
 
 
 @pytest.mark.parametrize(

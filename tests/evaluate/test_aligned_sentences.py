@@ -1,4 +1,4 @@
-"""AlignedSentences sentences: pairs of languages from line-aligned files and Parquet, and errors that name the file."""
+"""Aligned sentences: pairs of languages from line-aligned files and Parquet, and errors that name the file."""
 
 import gzip
 import zipfile

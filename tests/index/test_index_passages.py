@@ -1,4 +1,4 @@
-"""Passages of long documents: how a text is passage_spans, and that their rows follow the documents in both stores."""
+"""Passages of long documents: how a text is split, and that their rows follow the documents in both stores."""
 
 import json
 import shutil

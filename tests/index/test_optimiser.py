@@ -1,4 +1,4 @@
-"""Optimising beside additions: who adds documents does not wait for it, and errors are logged."""
+"""Optimising in a thread: who adds documents does not wait for it, and errors are logged."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""What a crash leaves behind can be gone on from, or is refused by name."""
+"""The file of a checkpoint: what is saved is loaded, a failed write leaves the file before it, others are refused."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""A run that broke is continued from its checkpoint."""
+"""A fit that was interrupted is continued from its checkpoint."""
 
 import re
 import shutil

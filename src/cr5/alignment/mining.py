@@ -225,7 +225,7 @@ def _blocks(a: _Collection, pairs: _Pairs) -> list[Ints]:
 
 
 def _other_views(scorer: Scorer, model: Cr5, a: _Collection, b: _Collection, rows: Ints, columns: Ints) -> Array:
-    """What the views beside the vectors add to s(a, b), for pairs that are ordered by their rows."""
+    """What the views other than the vectors add to s(a, b), for pairs that are ordered by their rows."""
     total, scales = np.zeros(len(rows), np.float32), scorer.scales(TYPICAL_DEVIATIONS)
     own, own_places = np.unique(rows, return_inverse=True)
     others, places = np.unique(columns, return_inverse=True)

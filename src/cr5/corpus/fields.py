@@ -1,4 +1,4 @@
-"""Fields: what users know of a document beside its text, as JSON, such as its year or kind.
+"""Fields: what users know of a document besides its text, as JSON, such as its year or kind.
 
 A field has a scalar, a list of scalars, or an object whose values are scalars and lists of scalars.
 """
@@ -46,7 +46,7 @@ def parse_fields(text: str) -> dict[str, Any]:
     return {} if text == NO_FIELDS else json.loads(text)
 
 
-def restore_text(text: str) -> str:
+def canonical_text(text: str) -> str:
     """The canonical text of JSON that a database has rewritten: other spaces and spellings of numbers."""
     return NO_FIELDS if text == NO_FIELDS else fields_text(text)
 

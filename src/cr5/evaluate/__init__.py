@@ -1,4 +1,4 @@
-"""Evaluation: how well texts find their counterparts in other languages, beside baselines.
+"""Evaluation: how well texts find their counterparts in other languages, compared with baselines.
 
 ``documents``, ``sentences`` and ``words`` run an evaluation and return a ``Run``; ``compare`` compares two. ``search``
 measures the search in an index and returns a ``SearchRun``.

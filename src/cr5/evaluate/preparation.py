@@ -145,7 +145,7 @@ def prepare_documents(
 
 
 def choose_baselines(train: Documents | None, systems: Systems | None, dictionary: Paths) -> Baselines | None:
-    """The systems to train beside a model, if any; raises Cr5Error if some are named without documents for them."""
+    """The systems to compare with a model, if any; raises Cr5Error if some are named without documents to train on."""
     if train is None:
         explanation = "needs documents to train on, which `train` names"
         reject_if_given(explanation, systems=systems, dictionary=dictionary or None)

@@ -19,7 +19,7 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]: ...
 def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function to machine code at its first call; it runs without the global interpreter lock.
 
-    The machine code is cached for later processes: in the folder ``NUMBA_CACHE_DIR`` if that is set, or else beside the
+    The machine code is cached for later processes: in the folder ``NUMBA_CACHE_DIR`` if that is set, else next to the
     source, or else in the user's cache folder. Where none of them is writable, every process compiles them again.
     ``options`` are those of ``numba.njit``.
     """

@@ -9,13 +9,13 @@ from cr5.errors import ClusterError, Cr5Error, Interrupted, ModelFileError, Rank
 from cr5.model import Cr5
 from cr5.progress import stop_on_interrupt
 from cr5.storage.model_files import check_model_folder, has_model, open_model
-from cr5.storage.output_paths import beside
+from cr5.storage.output_paths import sibling_path
 from cr5.training.engines.registry import EngineName, open_engine
 
 
 def checkpoint_path(output: Path) -> Path:
     """The checkpoint that ``train_model`` writes beside the folder of a model."""
-    return beside(output, "checkpoint")
+    return sibling_path(output, "checkpoint")
 
 
 def train_model(

@@ -26,7 +26,7 @@ from cr5.storage.atomic import atomic_write
 from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
 from cr5.storage.model_files import check_model_folder, has_model, open_model
-from cr5.storage.output_paths import beside
+from cr5.storage.output_paths import sibling_path
 
 STAGES = ("corpus", "held-out", "training", "evaluation", "card", "push")
 FORMAT = 1
@@ -44,8 +44,8 @@ class Pretrained:
 
 
 def work_path(output: Path) -> Path:
-    """The folder beside the model with the corpus, the held-out articles, the evaluation and the record of stages."""
-    return beside(output, "pretraining")
+    """The folder next to the model with the corpus, the held-out articles, the evaluation and the record of stages."""
+    return sibling_path(output, "pretraining")
 
 
 def has_begun(output: Path) -> bool:
@@ -214,7 +214,7 @@ class _Pretraining:
         return {}
 
     def write_card(self, repo: str | None, licence: str | None) -> dict[str, Any]:
-        """Write README.md beside the model."""
+        """Write README.md into the folder of the model."""
         card = model_card(
             open_model(self.output), name=repo or self.output.name, repo=repo, licence=licence,
             corpus=describe_corpus(read_json(self.corpus / MANIFEST)), run=read_run(self.evaluation),

@@ -38,7 +38,7 @@ def read_gettext(
 ) -> Iterator[Document]:
     """Read the messages of catalogues, each alone, or joined by source file or by catalogue.
 
-    A folder stands for all its .po, and for the .mo and .gmo without a .po beside them. The language is that of the
+    A folder stands for all its .po, and for the .mo and .gmo without a .po next to them. The language is that of the
     header, else that of the path (de.po, app-de.po, app/de/de.po, de/LC_MESSAGES/app.mo), else "". A translated message
     is a document in ``source_lang`` too, once; pass "" if the ids are keys rather than text. The concept is
     "app:digest", "app:path/file.c" or "app", where ``app`` is the path of the catalogue below the folder, without the

@@ -139,7 +139,7 @@ def read_table(
     columns are joined with line breaks. A ``wide`` table has one column per language, {"en": "english_text", "it":
     "testo"}; empty cells are allowed there, and if it has no column "concept", every row is a concept of its own, named
     by file and line. The columns "title" and "url" may be missing; columns of other names may not. Numbers become
-    strings. Columns in ``field_column`` become fields, beside those of a column "fields": numbers stay numbers, also
+    strings. Columns in ``field_column`` become fields, as do those of a column "fields": numbers stay numbers, also
     those in CSV, dates are written as in ISO 8601, and empty cells and NaN are no field. Memory holds about 1 MB of a
     text file, or 500 rows of Parquet, at a time.
     """

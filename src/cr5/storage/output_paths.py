@@ -48,7 +48,7 @@ def check_not_input(output: Path, inputs: Iterable[Path | str]) -> None:
             raise Cr5Error(f"{output} cannot be written: it is also read{other_name}; name another file")
 
 
-def beside(folder: Path, suffix: str) -> Path:
+def sibling_path(folder: Path, suffix: str) -> Path:
     """The path next to a folder with its name and a suffix: model -> model.checkpoint."""
     return Path(f"{folder if folder.name else folder.resolve()}.{suffix}")
 

@@ -1,4 +1,4 @@
-"""The weight of the strings view beside the vectors, chosen by retrieval of held-out concepts.
+"""The weight of the strings view relative to the vectors, chosen by retrieval of held-out concepts.
 
 The better the vectors of a model are, the less the strings of texts add to them. How good they are depends on the
 documents and on the number of concepts that were trained on, so that no weight is right for every model.

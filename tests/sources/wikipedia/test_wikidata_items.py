@@ -1,4 +1,4 @@
-"""ItemTable of pages: what the SQL tables say is found again, and a half-written table never is."""
+"""Item tables: what the SQL tables say is found again, and a half-written table never is."""
 
 import gzip
 import json

@@ -9,7 +9,7 @@ from cr5.evaluate.tasks.search.run import SearchRun
 
 
 def demo_table(run: Run) -> None:
-    """Print precision for every direction, beside that of the vectors alone, the shared-token baseline and chance."""
+    """Print precision for every direction, next to that of the vectors alone, the shared-token baseline and chance."""
     columns = ("", "CSLS P@1", "P@5", "P@10", "cosine P@1", "dense P@1", "baseline P@1")
     table = plain_table("Held-out retrieval, %", *columns, left=columns[:1])
     parts = [
@@ -39,7 +39,7 @@ def demo_table(run: Run) -> None:
 
 
 def search_line(run: SearchRun) -> None:
-    """Print how often a search finds the right article first, beside BM25."""
+    """Print how often a search finds the right article first, compared with BM25."""
     rows = {row.scope: row for row in run.overall()}
     own, across = rows["own language"], rows["across languages"]
     out.print(

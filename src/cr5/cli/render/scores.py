@@ -118,7 +118,7 @@ def _print_summary(report: Report, regimes: Sequence[Regime], measure: Measure) 
     figures = ", 95 % interval and ratio to the upper bound" if report.has_ratios else " and its 95 % interval"
     title = f"Mean P@1{figures}, {MEASURE_NAMES[measure]}, % (● the best)"
     max_width = min(MAX_WIDTH, out.width)
-    # The interval stands beside the figure, or below it where the line would be too long.
+    # The interval stands next to the figure, or below it where the line would be too long.
     table = _summary_table(report, regimes, measure, " ")
     if console.width(table) > max_width:
         table = _summary_table(report, regimes, measure, "\n")

@@ -37,7 +37,7 @@ def usage_lines(usage: dict[str, Any], weighting: Weighting) -> None:
         out.print(f"{_COLUMNS[reason]}: {explanation}", style="dim")
     if skipped := usage.get("skipped"):
         listed = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
-        out.print(f"skipped beside these, because they cannot be used: {listed}")
+        out.print(f"also skipped, because they cannot be used: {listed}")
 
 
 def _counts(part: dict[str, Any], noun: str) -> str:

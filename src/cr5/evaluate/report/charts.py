@@ -73,7 +73,7 @@ class GridLine(NamedTuple):
 
 
 class Label(NamedTuple):
-    """Text beside an axis or a point."""
+    """Text next to an axis or a point."""
 
     text: str
     x: str

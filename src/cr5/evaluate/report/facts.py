@@ -103,7 +103,7 @@ def _describe_corpus(described: Facts, value: Any) -> None:
 
 
 def _describe_training(described: Facts, value: Any) -> None:
-    """The documents that baselines were trained on, beside a pretrained model."""
+    """The documents that baselines were trained on, where the model itself is pretrained."""
     keys = list(next(iter(value.values())))
     rows = {lang: [format_count(counts[key]) for key in keys] for lang, counts in value.items()}
     described.tables.append(FactTable("documents for baselines", [ACCOUNTING_COLUMNS[key] for key in keys], rows))
@@ -125,7 +125,7 @@ def _describe_csls(described: Facts, value: Any) -> None:
 
 
 def _describe_settings(described: Facts, value: Any) -> None:
-    """Every setting beside that of the default preset."""
+    """Every setting, next to that of the default preset."""
     actual, default = without_groups(value), without_groups(PRESETS["default"].to_json())
     rows = {
         name: [_setting(setting), "" if setting == default.get(name) else _setting(default.get(name))]

@@ -124,7 +124,7 @@ def describe_failures(failures: Iterable[FailedSystem]) -> list[str]:
 
 
 def format_others(others: int) -> str:
-    """How many others there are beside the first, which is shown; "" for none."""
+    """How many others there are besides the first, which is shown; "" for none."""
     return f" (and {others:,} more like it)" if others else ""
 
 

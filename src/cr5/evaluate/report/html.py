@@ -195,7 +195,7 @@ def _figure(report: Report, regime: Regime, styles: dict[str, SystemStyle]) -> V
 
 
 def _directions(report: Report, styles: dict[str, SystemStyle]) -> Values | None:
-    """All systems of a regime beside each other, direction by direction."""
+    """All systems of a regime next to each other, direction by direction."""
     if len(report.systems()) < 2:
         return None
     tables = []

@@ -1,7 +1,7 @@
 """Matrices of training concepts and words, which several baselines factorise or compare texts with.
 
 What the authors of the baselines leave open was chosen on held-out concepts of msdocs (en-it, da-vi), ddtp (da-it)
-and europarl-speeches (en-it); the reason stands beside each choice. Some of these concepts may be queries of
+and europarl-speeches (en-it); a comment gives the reason for each choice. Some of these concepts may be queries of
 published scores; if that helps any system, it helps the baselines.
 """
 

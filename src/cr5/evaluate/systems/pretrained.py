@@ -1,4 +1,4 @@
-"""Systems that were trained before they are queried: a model, and baselines that are trained beside it."""
+"""Systems that were trained before they are queried: a model, and the baselines that it is compared with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class PretrainedSystems:
 
 
 class Baselines(NamedTuple):
-    """Systems to train beside a model: on which documents, and with which dictionaries."""
+    """Systems to train and to compare with a model: on which documents, and with which dictionaries."""
 
     documents: Documents
     entries: Sequence[SystemEntry]

@@ -68,7 +68,7 @@ class Cr5Views(ScoredSpace):
     def word_spellings(self, source: str, target: str) -> WordSpellings | None:
         """As the lexicon compares words: by CSLS of their vectors and by their spelling."""
         rows = spelling_rows(self.words(source), self.words(target))
-        return WordSpellings(*rows, STRING_WEIGHT / 2)  # beside cosines, of which CSLS has two
+        return WordSpellings(*rows, STRING_WEIGHT / 2)  # halved, because CSLS has two cosines
 
     def coverage(self, texts: TokenisedTexts, lang: str) -> Array:
         return self.model.coverage(texts, lang)

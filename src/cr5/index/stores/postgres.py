@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from cr5.corpus.fields import FIELDS, restore_text
+from cr5.corpus.fields import FIELDS, canonical_text
 from cr5.errors import Cr5Error
 from cr5.index.filters import Filter
 from cr5.index.stores.base import ANN_MIN_ROWS, FullTextStats, Location, Restriction, Store, read_header, write_header
@@ -315,7 +315,7 @@ class PostgresStore(Store):
         for name, values in zip(names, columns, strict=True):
             kind = self.schema.field(name).type
             if name == FIELDS:
-                values = [restore_text(text) for text in values]
+                values = [canonical_text(text) for text in values]
             arrays.append(
                 _from_binary(values, kind.list_size) if name in ("vector", "hubness") else pa.array(values, kind)
             )

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from cr5.corpus.fields import FIELDS, NO_FIELDS, restore_text
+from cr5.corpus.fields import FIELDS, NO_FIELDS, canonical_text
 from cr5.corpus.tables import RecordError
 from cr5.errors import Cr5Error
 from cr5.message_parts import quoted
@@ -67,7 +67,7 @@ def check_rows(rows: pa.RecordBatch | pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _canonical_fields(document_id: str, text: str) -> str:
     try:
-        return restore_text(text)
+        return canonical_text(text)
     except RecordError as error:
         raise Cr5Error(f"document {quoted(document_id)}: {error}") from None
 

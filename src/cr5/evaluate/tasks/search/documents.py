@@ -20,7 +20,7 @@ from cr5.machine import available_cores
 from cr5.progress import Progress, ProgressCallback
 
 Key = TypeVar("Key", bound=Hashable)
-TITLE_COUNT = 2  # how often the words of a title count beside those of the text
+TITLE_COUNT = 2  # how often the words of a title count, where those of the text count once
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``cr5.evaluate.search``: how well an index finds documents by queries whose answers are known, beside BM25."""
+"""``cr5.evaluate.search``: how well an index finds documents by queries whose answers are known, compared with BM25."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def search(
     output: str | Path | None = None,
     progress: ProgressCallback = no_progress,
 ) -> SearchRun:
-    """Measure how well an index finds documents by queries whose answers are known, beside BM25.
+    """Measure how well an index finds documents by queries whose answers are known, compared with BM25.
 
     Queries are made out of the documents, or come from a file. They search documents in their own language, for the
     document that they were made of, and in another: for any document of the same concept, if there is one. A text that
