@@ -172,7 +172,7 @@ def synthetic(
     are log tf times smooth idf^1.5, rows of length 1.
 
     All randomness is a hash of the seed and of what it is for, so that chunks and devices do not
-    matter. With ``xp=cupy`` all arrays stay on the card, and blocks are ``Parts``, not SciPy's.
+    matter. With ``xp=cupy`` all arrays stay on the GPU, and blocks are ``Parts``, not SciPy's.
     """
     concepts = documents // 2 if concepts is None else concepts
     blocks, numbers, length = {}, {}, 0

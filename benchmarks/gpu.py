@@ -1,12 +1,12 @@
-"""The engine of one NVIDIA card: whether it agrees with the other engine, and how fast it is. Prints JSON lines.
+"""The engine of one NVIDIA GPU: whether it agrees with the other engine, and how fast it is. Prints JSON lines.
 
 python benchmarks/gpu.py --prepare ../shared/data/europarl-speeches speeches.npz
 python benchmarks/gpu.py --matrices speeches.npz
 
 The first writes the matrices of 12,000 comparable English and Italian speeches, and of 8,000 held out, to
-a file that can be carried to where the card is; nothing is needed there but CuPy, SciPy and numba. The
+a file that can be carried to where the GPU is; nothing is needed there but CuPy, SciPy and numba. The
 second fits them on both engines, then a made-up corpus of the size of the paper's four languages on the
-card, where it is made: 1.3 million documents of 150 different words, 650,000 concepts, 195.8 million nonzeros.
+GPU, where it is made: 1.3 million documents of 150 different words, 650,000 concepts, 195.8 million nonzeros.
 """
 
 # ruff: noqa: E402
@@ -81,7 +81,7 @@ def load(path: Path) -> Data:
     return Data(blocks, concepts, candidates, answers, found["validation"], found["test"])
 
 
-def about_the_card(cupy: Any) -> None:
+def about_the_gpu(cupy: Any) -> None:
     runtime = cupy.cuda.runtime
     a, b = cupy.random.random((2, 2**29), dtype=np.float32)
     seconds = timed(cupy, lambda: cupy.copyto(b, a))
@@ -137,7 +137,7 @@ def agreement(data: Data, rank: int, ridge: float) -> None:
 
 
 class Stopwatch:
-    """Wraps functions to add up their seconds, waiting for the card after each; the inner ones do not count twice."""
+    """Wraps functions to add up their seconds, waiting for the GPU after each; the inner ones do not count twice."""
 
     def __init__(self, wait: Callable[[], None]) -> None:
         self.wait = wait
@@ -273,7 +273,7 @@ print(sorted(seconds[1:])[1])
 
 
 def host_algebra(cupy: Any) -> None:
-    """The small eigenproblems of a step, by the number of threads, and on the card."""
+    """The small eigenproblems of a step, by the number of threads, and on the GPU."""
     for size in (WIDTH, 3 * WIDTH):
         line = {}
         for threads in (1, 4, 8, 16):
@@ -341,7 +341,7 @@ def main() -> None:
     if given.prepare:
         return prepare(*given.prepare)
     cupy = GpuEngine().device.cupy
-    about_the_card(cupy)
+    about_the_gpu(cupy)
     host_algebra(cupy)
     if given.matrices:
         agreement(load(given.matrices), given.rank, given.ridge)

@@ -38,56 +38,68 @@ def corpus_file(articles: list[Document], tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def run(articles: list[Document]) -> evaluate.Run:
-    return evaluate.documents(articles, systems=["floor"], settings=SETTINGS)
+    return evaluate.documents(articles, systems=["shared-tokens"], settings=SETTINGS)
 
 
 def test_a_corpus_may_be_documents_batches_a_path_or_several(
     articles: list[Document], corpus_file: Path, run: evaluate.Run
 ) -> None:
     for corpus in (iter(articles), in_batches(articles), corpus_file, str(corpus_file), [corpus_file]):
-        again = evaluate.documents(corpus, systems=["floor"], settings=SETTINGS)
+        again = evaluate.documents(corpus, systems=["shared-tokens"], settings=SETTINGS)
         assert again.scores == run.scores
     assert run.title == "documents: aa, bb, cc"
-    assert evaluate.documents(corpus_file, systems=["floor"], settings=SETTINGS).title == "corpus.jsonl: aa, bb, cc"
+    assert (
+        evaluate.documents(corpus_file, systems=["shared-tokens"], settings=SETTINGS).title
+        == "corpus.jsonl: aa, bb, cc"
+    )
 
 
 def test_a_corpus_may_be_a_table_and_a_number_one_of_numpy(articles: list[Document], tmp_path: Path) -> None:
     sizes: list[Any] = [20, np.int64(20)]
     runs = [
-        evaluate.documents(pd.DataFrame(articles), systems=["floor"], settings=SETTINGS, seed=size, queries=size,
-                           candidates=size, output=tmp_path / type(size).__name__)
+        evaluate.documents(
+            pd.DataFrame(articles),
+            systems=["shared-tokens"],
+            settings=SETTINGS,
+            seed=size,
+            queries=size,
+            candidates=size,
+            output=tmp_path / type(size).__name__,
+        )
         for size in sizes
-    ]  # fmt: skip
+    ]
     assert runs[0].scores == runs[1].scores
     assert evaluate.load_run(tmp_path / "int64").scores == runs[0].scores
     with pytest.raises(Cr5Error, match=r"^`queries=2.5` must be a whole number of at least 10$"):
-        evaluate.documents(articles, systems=["floor"], settings=SETTINGS, queries=2.5)  # type: ignore[arg-type]
+        evaluate.documents(articles, systems=["shared-tokens"], settings=SETTINGS, queries=2.5)  # type: ignore[arg-type]
 
 
 def test_one_system_regime_or_language_may_be_a_string(articles: list[Document], run: evaluate.Run) -> None:
-    again = evaluate.documents(articles, systems="floor", regimes="joint", settings=SETTINGS)
+    again = evaluate.documents(articles, systems="shared-tokens", regimes="joint", settings=SETTINGS)
     assert again.scores == run.scores
     with pytest.raises(Cr5Error, match="no system 'magic'"):
         evaluate.documents(articles, systems="magic")
     with pytest.raises(Cr5Error, match=r"there is only aa; add documents in another language, or change `langs`$"):
-        evaluate.documents(articles, systems="floor", settings=SETTINGS, langs="aa")
+        evaluate.documents(articles, systems="shared-tokens", settings=SETTINGS, langs="aa")
 
 
 def test_the_output_folder_gets_the_run_and_the_split_which_can_be_used_again(
     articles: list[Document], run: evaluate.Run, tmp_path: Path
 ) -> None:
-    evaluate.documents(articles, systems=["floor"], settings=SETTINGS, output=tmp_path / "out")
+    evaluate.documents(articles, systems=["shared-tokens"], settings=SETTINGS, output=tmp_path / "out")
     assert evaluate.load_run(tmp_path / "out").scores == run.scores
     split = evaluate.Split.load(tmp_path / "out" / "split.json")
     for given in (split, tmp_path / "out" / "split.json", str(tmp_path / "out" / "split.json")):
-        assert evaluate.documents(articles, systems=["floor"], settings=SETTINGS, split=given).scores == run.scores
+        assert (
+            evaluate.documents(articles, systems=["shared-tokens"], settings=SETTINGS, split=given).scores == run.scores
+        )
     assert not any(row.significant for row in evaluate.compare(tmp_path / "out", run))
 
 
 def test_settings_may_be_a_dict_or_a_model(articles: list[Document], run: evaluate.Run) -> None:
     values: dict[str, Any] = {"rank": 40, "ridge": 0.3, "min_documents": 2, "min_unique": 5}
     for given in (values, Cr5(**values)):
-        assert evaluate.documents(articles, systems=["floor"], settings=given).scores == run.scores
+        assert evaluate.documents(articles, systems=["shared-tokens"], settings=given).scores == run.scores
     with pytest.raises(Cr5Error, match="`settings` must be a dict of settings, a Cr5 or Settings, not a int"):
         evaluate.documents(articles, settings=3)  # type: ignore[arg-type]
 
@@ -185,7 +197,7 @@ def test_sentences_and_words_take_a_model_or_its_folder(model: Cr5, model_folder
         assert all(again.scores == runs[0].scores for again in runs)
         assert min(mean.precision[1] for mean in runs[0].means()) > 10
     with pytest.raises(Cr5Error, match="`systems` needs documents to train on"):
-        evaluate.words(model, dictionary, systems=["floor"])
+        evaluate.words(model, dictionary, systems=["shared-tokens"])
     unknown = cast(Any, "x")
     with pytest.raises(Cr5Error, match=r"`csls_over='x'` must be"):
         evaluate.sentences(model, files, csls_over=unknown)

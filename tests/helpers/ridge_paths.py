@@ -47,7 +47,7 @@ def filled(given: Problem, memory: int | None = None) -> CpuEngine:
     return engine
 
 
-def walk(given: Problem, embed: Embed = embed, **options: Any) -> RidgePath:
+def path_of(given: Problem, embed: Embed = embed, **options: Any) -> RidgePath:
     return select_ridge(filled(given), given.concepts, embed, **options)
 
 

@@ -1,4 +1,4 @@
-"""The engine of one card: over NumPy where there is none, and against the other engine where there is one."""
+"""The engine of one GPU: over NumPy where there is none, and against the other engine where there is one."""
 
 import sys
 from dataclasses import replace
@@ -30,20 +30,20 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def card() -> bool:
-    """Whether there is a card for the real thing."""
+def has_gpu() -> bool:
+    """Whether there is a GPU."""
     try:
         import cupy
 
         return bool(cupy.cuda.runtime.getDeviceCount())
-    except Exception:  # not installed, no driver, no card: each says so in its own way
+    except Exception:  # not installed, no driver, no GPU: each raises an error of its own
         return False
 
 
-on_a_card = pytest.mark.skipif(not card(), reason="needs CuPy and an NVIDIA card")
+on_a_gpu = pytest.mark.skipif(not has_gpu(), reason="needs CuPy and an NVIDIA GPU")
 
 
-# What is said when there is no card to compute on.
+# The message where there is no GPU.
 
 
 def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_a_broken_cupy_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     assert '`engine="cpu"`' in str(raised.value)
 
 
-def test_a_missing_card_is_named_with_the_error_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_named_with_the_error_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     failure = "cudaErrorNoDevice: no CUDA-capable device is detected"
     monkeypatch.setitem(sys.modules, "cupy", stand_in(failure=failure))
     with pytest.raises(Cr5Error) as raised:
@@ -72,7 +72,7 @@ def test_a_missing_card_is_named_with_the_error_of_cuda(monkeypatch: pytest.Monk
     assert "no working NVIDIA GPU (cudaErrorNoDevice: no CUDA-capable device is detected)" in str(raised.value)
 
 
-def test_a_fit_that_the_card_cannot_hold_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_that_the_gpu_cannot_hold_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", stand_in(free=8 * 10**9))
     engine = GpuEngine()
     engine.check_memory(8 * 10**9)
@@ -82,7 +82,7 @@ def test_a_fit_that_the_card_cannot_hold_says_what_it_needs(monkeypatch: pytest.
         assert fact in str(raised.value)
 
 
-def test_documents_on_the_card_count_as_memory_that_the_fit_has(cupy: Any) -> None:
+def test_documents_on_the_gpu_count_as_memory_that_the_fit_has(cupy: Any) -> None:
     engine = filled(GpuEngine(sizes=SMALL), has_subwords=True)
     cupy.cuda.runtime.memGetInfo = lambda: (0, 0)
     held = sum(block.nbytes for block in engine.blocks)  # type: ignore[attr-defined]
@@ -250,7 +250,7 @@ def test_fetched_documents_are_those_that_were_put(kept: Any) -> None:
 
 
 @pytest.mark.usefixtures("cupy")
-def test_small_arrays_are_computed_with_on_the_card_and_come_back() -> None:
+def test_small_arrays_are_computed_with_on_the_gpu_and_come_back() -> None:
     A = np.diag([2.0, 1.0])
     values, vectors = GpuEngine(sizes=SMALL).compute(lambda A, B: tuple(np.linalg.eigh(A + B)), A, A)
     np.testing.assert_allclose(values, [2, 4])
@@ -305,7 +305,7 @@ def test_the_solver_finds_the_dense_solution(intercept: Any, has_subwords: bool)
     check(intercept, SMALL, has_subwords)
 
 
-# The same on a card, for those who have one.
+# The same on a real GPU.
 
 
 def check(intercept: Any, sizes: GpuSizes, has_subwords: bool) -> None:
@@ -319,19 +319,19 @@ def check(intercept: Any, sizes: GpuSizes, has_subwords: bool) -> None:
     np.testing.assert_allclose(fit.eigenvalues, eigenvalues, rtol=1e-6)
 
 
-@on_a_card
+@on_a_gpu
 @pytest.mark.parametrize("intercept", ["language", "shared"])
 @pytest.mark.parametrize("has_subwords", [False, True])
-def test_the_solver_finds_the_dense_solution_on_a_card(intercept: Any, has_subwords: bool) -> None:
+def test_the_solver_finds_the_dense_solution_on_a_gpu(intercept: Any, has_subwords: bool) -> None:
     check(intercept, GpuSizes(), has_subwords)
 
 
-@on_a_card
+@on_a_gpu
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("width", [1, 3, 30, 320, 350])
 @pytest.mark.parametrize("sizes", [SMALL, GpuSizes()], ids=["small", "default"])
 @pytest.mark.parametrize("has_subwords", [False, True])
-def test_all_products_on_a_card_equal_those_of_the_other_engine(
+def test_all_products_on_a_gpu_equal_those_of_the_other_engine(
     width: int, dtype: Any, sizes: GpuSizes, has_subwords: bool
 ) -> None:
     both = (everything(filled(engine, dtype, has_subwords), width) for engine in (GpuEngine(sizes=sizes), CpuEngine()))
@@ -340,16 +340,16 @@ def test_all_products_on_a_card_equal_those_of_the_other_engine(
         np.testing.assert_allclose(found, expected, **close)
 
 
-@on_a_card
-def test_a_second_run_on_a_card_gives_the_same_bits() -> None:
+@on_a_gpu
+def test_a_second_run_on_a_gpu_gives_the_same_bits() -> None:
     first, second = (everything(filled(GpuEngine(), np.float32, has_subwords=True), 350) for _ in range(2))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-@on_a_card
+@on_a_gpu
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("has_subwords", [False, True])
-def test_eigenvalues_on_a_card_are_those_of_the_other_engine(dtype: Any, has_subwords: bool) -> None:
+def test_eigenvalues_on_a_gpu_are_those_of_the_other_engine(dtype: Any, has_subwords: bool) -> None:
     blocks, labels = problem(3, 400, 300, 200, dtype=dtype)
     subwords = random_subwords(blocks) if has_subwords else {}
     options: dict[str, Any] = {"rank": 30, "ridge": 1.0, "tol": 1e-3}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from problems import Problem
-from ridge_paths import RANK, embed, filled, log_likelihood, signal, walk
+from ridge_paths import RANK, embed, filled, log_likelihood, path_of, signal
 
 from cr5._typing import Array, Ints, Sparse
 from cr5.progress import Progress
@@ -98,7 +98,7 @@ def brute_force(given: Problem, ridge: float, shares: tuple[float, ...], seed: i
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_path_scores_and_chooses_as_independent_fits_would(seed: int) -> None:
     given = signal(concepts=400, seed=seed)
-    path = walk(given, rank=RANK, seed=seed)
+    path = path_of(given, rank=RANK, seed=seed)
     slow = {point.ridge: brute_force(given, point.ridge, path.shares, seed) for point in path.points}
     for point in path.points:
         assert point.log_likelihood == pytest.approx(slow[point.ridge][0], abs=0.1)
@@ -110,12 +110,12 @@ def test_the_path_scores_and_chooses_as_independent_fits_would(seed: int) -> Non
 
 def test_a_path_tells_how_its_fits_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy(monkeypatch)
-    path = walk(signal(), rank=RANK)
+    path = path_of(signal(), rank=RANK)
     assert [point.energy for point in path.points] == [fit.energy for fit in spy.fits]
     assert [point.steps for point in path.points] == [fit.steps for fit in spy.fits]
 
 
-def test_a_path_leaves_nothing_but_its_last_basis_in_the_partitions() -> None:
+def test_a_path_leaves_only_its_last_Z_in_the_partitions() -> None:
     given = signal(60, 30)
     engine = filled(given)
     select_ridge(engine, given.concepts, embed, rank=4)
@@ -132,7 +132,7 @@ def test_held_out_concepts_are_absent_from_every_fit(monkeypatch: pytest.MonkeyP
         asked.append(blocks)
         return embed(fit, blocks)
 
-    path = walk(given, watched, rank=RANK, seed=5)
+    path = path_of(given, watched, rank=RANK, seed=5)
     held = np.flatnonzero(held_out(given.concepts, 5))
     assert len(held) == 40
     assert path.queries == 6 * 40
@@ -149,7 +149,7 @@ def test_held_out_concepts_are_absent_from_every_fit(monkeypatch: pytest.MonkeyP
 
 def test_each_fit_starts_from_the_last_and_with_the_options_given(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy(monkeypatch)
-    path = walk(signal(), rank=RANK, seed=3, intercept="shared", tol=1e-6, max_steps=50)
+    path = path_of(signal(), rank=RANK, seed=3, intercept="shared", tol=1e-6, max_steps=50)
     assert [options["ridge"] for _, options in spy.given] == list(RIDGES[: len(path.points)])
     assert [options["start"] for _, options in spy.given] == [None] + ["engine"] * (len(path.points) - 1)
     for before, last in zip(spy.before[1:], spy.after, strict=False):
@@ -166,14 +166,14 @@ def test_the_whole_path_takes_at_most_twice_the_products_of_one_fit(monkeypatch:
     few: dict[str, Any] = {"rank": RANK, "oversampling": 4}  # more columns beyond the 8 would make any fit easy
     spy = Spy(monkeypatch)
     scripted(monkeypatch, *range(-6, 0), -9)  # ever better: no early end
-    path = walk(given, **few)
+    path = path_of(given, **few)
     assert [point.ridge for point in path.points[:6]] == list(RIDGES)
     one = reduced_rank_ridge(*given, ridge=1.0, tol=0.03, **few)
     assert sum(fit.products for fit in spy.fits[:6]) <= 2 * one.products
 
 
 @pytest.mark.parametrize(
-    ("values", "walked", "chosen"),
+    ("values", "tried", "chosen"),
     [
         ((-1, -2, -3), 3, 0),
         ((-2, -1, -2, -2), 4, 1),
@@ -181,14 +181,14 @@ def test_the_whole_path_takes_at_most_twice_the_products_of_one_fit(monkeypatch:
         ((-1, -1, -1), 3, 0),
     ],
 )
-def test_the_walk_ends_once_two_ridges_in_a_row_are_no_better(
-    values: tuple[float, ...], walked: int, chosen: int, monkeypatch: pytest.MonkeyPatch
+def test_the_path_ends_once_two_ridges_in_a_row_are_no_better(
+    values: tuple[float, ...], tried: int, chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted(monkeypatch, *values, -9, -9)
     seen: list[Progress] = []
-    path = walk(signal(60, 30), rank=4, ridges=RIDGES, progress=seen.append)
+    path = path_of(signal(60, 30), rank=4, ridges=RIDGES, progress=seen.append)
     inside = [point for point in path.points if point.ridge <= RIDGES[0]]
-    assert [point.log_likelihood for point in inside] == list(values[:walked])
+    assert [point.log_likelihood for point in inside] == list(values[:tried])
     assert path.ridge == RIDGES[chosen]
     assert [(p.stage, p.done) for p in seen] == [("choose the ridge", i) for i in range(len(path.points))]
     assert seen[1].note == f"ridge 30: log likelihood {values[0]:.3f}"
@@ -201,7 +201,7 @@ def test_the_best_ridge_is_chosen_and_the_others_have_the_standard_error_of_thei
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scripted(monkeypatch, -1.3, -1.05, -1.0, -1.1, -1.2, noise=0.1)
-    path = walk(signal(60, 30), rank=4)
+    path = path_of(signal(60, 30), rank=4)
     assert (path.ridge, path.note) == (3, "")
     best = path.points[2]
     assert best.standard_error == 0
@@ -213,7 +213,7 @@ def test_of_the_ridges_that_find_as_much_but_for_chance_the_most_likely_is_chose
     noise: float, chosen: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted(monkeypatch, -1.0, -2.0, -3.0, -4.0, -5.0, -6.0, noise=noise, ranks=[0.50, 0.55, 0.4, 0.3, 0.2, 0.1])
-    assert walk(signal(), rank=3).ridge == chosen
+    assert path_of(signal(), rank=3).ridge == chosen
 
 
 def test_ridges_are_compared_concept_by_concept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,14 +226,14 @@ def test_ridges_are_compared_concept_by_concept(monkeypatch: pytest.MonkeyPatch)
         return Scores(value, value / 100 + hard - hard.mean(), np.full(100, 0.006), 0.5, 0.6, 40)
 
     monkeypatch.setattr(ridge, "score", score)
-    path = walk(signal(60, 30), rank=4)
+    path = path_of(signal(60, 30), rank=4)
     assert (path.ridge, path.note) == (3, "")
     assert max(point.standard_error for point in path.points) < 1e-6
 
 
 def test_a_flat_path_is_reported_and_takes_the_largest_ridge(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(monkeypatch, -1.01, -1.0, -1.02, -1.03, noise=0.5)
-    path = walk(signal(60, 30), rank=4)
+    path = path_of(signal(60, 30), rank=4)
     assert path.ridge == 30
     assert path.note == "the ridge hardly matters: all from 1 to 30 are within one standard error"
 
@@ -249,7 +249,7 @@ def test_a_path_that_rises_to_an_end_goes_on_beyond_it(
     values: tuple[float, ...], tried: list[float], chosen: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scripted(monkeypatch, *values)
-    path = walk(signal(60, 30), rank=4)
+    path = path_of(signal(60, 30), rank=4)
     assert [point.ridge for point in path.points] == pytest.approx(tried)
     assert path.ridge == pytest.approx(chosen)
     assert path.note == ""
@@ -257,7 +257,7 @@ def test_a_path_that_rises_to_an_end_goes_on_beyond_it(
 
 def test_a_path_that_rises_as_far_as_it_goes_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(monkeypatch, *range(-20, 0))
-    path = walk(signal(60, 30), rank=4)
+    path = path_of(signal(60, 30), rank=4)
     assert path.ridge == pytest.approx(ridge.SMALLEST_RIDGE)
     assert path.note == "the best ridge, 0.001, is the smallest that was tried; a smaller one may be better"
 
@@ -265,13 +265,13 @@ def test_a_path_that_rises_as_far_as_it_goes_is_reported(monkeypatch: pytest.Mon
 def test_a_path_that_goes_up_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy(monkeypatch)
     scripted(monkeypatch, -2, -3, -4, -5)
-    path = walk(signal(60, 30), rank=4)
+    path = path_of(signal(60, 30), rank=4)
     assert [point.ridge for point in path.points] == [30, 10, 3, 100]
     assert [options["start"] for _, options in spy.given] == [None, "engine", "engine", None]
     assert path.points[3].steps == ridge.FIRST_STEPS
 
 
-def test_a_walk_that_is_stopped_keeps_what_it_has() -> None:
+def test_a_path_that_is_interrupted_keeps_the_ridges_that_were_fitted() -> None:
     given = signal()
     engine = filled(given)
     path = select_ridge(engine, given.concepts, embed, rank=RANK, should_stop=lambda: True)
@@ -279,8 +279,8 @@ def test_a_walk_that_is_stopped_keeps_what_it_has() -> None:
     assert [Z.shape for Z in engine.words.get("Z")] == [(120, RANK + solver.OVERSAMPLING)] * 2
 
 
-def test_the_same_seed_walks_the_same_path() -> None:
-    one, other = (walk(signal(), rank=RANK, seed=2) for _ in range(2))
+def test_the_same_seed_gives_the_same_path() -> None:
+    one, other = (path_of(signal(), rank=RANK, seed=2) for _ in range(2))
     assert [(p.ridge, p.log_likelihood, p.energy) for p in one.points] == [
         (p.ridge, p.log_likelihood, p.energy) for p in other.points
     ]
@@ -296,5 +296,5 @@ def test_a_path_within_a_memory_budget_is_the_same_path() -> None:
 
 
 def test_a_path_survives_json() -> None:
-    path = walk(signal(60, 30), rank=4)
+    path = path_of(signal(60, 30), rank=4)
     assert RidgePath.from_json(json.loads(json.dumps(path.to_json()))) == path

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from problems import Problem
-from ridge_paths import RANK, each, embed, filled, log_likelihood, signal, walk
+from ridge_paths import RANK, each, embed, filled, log_likelihood, path_of, signal
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Sparse
@@ -91,7 +91,7 @@ def test_a_path_has_the_vectors_of_whole_held_out_documents_by_the_chosen_ridge(
         kept.append((blocks, embed(fit, blocks)))
         return kept[-1][1]
 
-    path = walk(given, watch, rank=RANK)
+    path = path_of(given, watch, rank=RANK)
     assert path.held_out is not None
     tried = [(blocks, vectors) for blocks, vectors in kept if blocks is kept[0][0]]  # not the shortened ones
     vectors = tried[[point.ridge for point in path.points].index(path.ridge)][1]
@@ -102,7 +102,7 @@ def test_a_path_has_the_vectors_of_whole_held_out_documents_by_the_chosen_ridge(
 
 
 def test_the_vectors_of_a_few_pairs_of_languages_are_kept() -> None:
-    held = walk(signal(60, 30, languages=9), rank=4).held_out
+    held = path_of(signal(60, 30, languages=9), rank=4).held_out
     assert held is not None
     assert len(scored_pairs(held.concepts, MAX_WEIGHT_PAIRS)) == MAX_WEIGHT_PAIRS
     assert set(held.vectors) == {lang for pair in scored_pairs(held.concepts, MAX_WEIGHT_PAIRS) for lang in pair}
@@ -113,14 +113,14 @@ def test_where_documents_are_easily_found_parts_of_them_are_searched_too() -> No
     rows = (random.random((400, 300)) < 0.2) * random.random((400, 300))  # the other language: word for word
     X = csr_array((rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32))
     given = Problem({"a": X, "b": X}, {"a": np.arange(400), "b": np.arange(400)})
-    path = walk(given, rank=60)
+    path = path_of(given, rank=60)
     assert path.shares == (1.0, 0.7, 0.5)
     assert all(point.precision < 0.99 for point in path.points)  # of whole documents: 1
     assert len({point.log_likelihood for point in path.points}) == len(path.points)
 
 
 def test_where_few_documents_are_found_they_are_whole() -> None:
-    path = walk(signal(seed=3), rank=2)
+    path = path_of(signal(seed=3), rank=2)
     assert path.points[0].precision < 0.5
     assert path.shares == (1.0,)
 
@@ -208,14 +208,14 @@ def test_a_pair_of_languages_without_a_shared_concept_asks_nothing() -> None:
 def test_a_path_takes_languages_that_are_never_held_out_together() -> None:
     blocks, concepts = signal(concepts=120, words=60, languages=3)
     concepts["l2"] = concepts["l2"] + 1000  # a language that shares nothing
-    path = walk(Problem(blocks, concepts), rank=4)
+    path = path_of(Problem(blocks, concepts), rank=4)
     assert path.queries == 2 * 24
 
 
 def test_a_rank_beyond_the_concepts_that_are_left_is_refused() -> None:
     given = signal(concepts=60)
     with pytest.raises(Cr5Error) as error:
-        walk(given, rank=48)
+        path_of(given, rank=48)
     for fact in ("`rank=48`", "holds out 12 concepts and leaves 48", "`rank<=47`"):
         assert fact in str(error.value)
 

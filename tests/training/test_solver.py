@@ -251,7 +251,7 @@ def test_a_fit_that_is_stopped_says_so() -> None:
     np.testing.assert_allclose(stacked(fit).T @ stacked(fit), np.eye(10), atol=1e-5)
 
 
-def test_a_start_from_an_earlier_basis_saves_products() -> None:
+def test_a_start_from_an_earlier_Z_saves_products() -> None:
     blocks, labels = problem(2, 200, 300, 150)
     cold = reduced_rank_ridge(blocks, labels, rank=10, ridge=1.0, tol=1e-3)
     warm = reduced_rank_ridge(blocks, labels, rank=10, ridge=1.0, tol=1e-3, start=cold.maps)
@@ -336,7 +336,7 @@ def test_a_start_with_rows_for_other_words_is_refused() -> None:
         reduced_rank_ridge(blocks, labels, rank=5, ridge=1.0, start=earlier)
 
 
-def test_a_start_from_the_engine_goes_on_from_the_basis_that_it_holds() -> None:
+def test_a_start_from_the_engine_continues_from_the_Z_that_it_holds() -> None:
     blocks, labels = problem(2)
     phi, eigenvalues = dense_maps(blocks, labels, rank=6, ridge=1.0, intercept="language")
     engine = filled(blocks, labels)
@@ -346,7 +346,7 @@ def test_a_start_from_the_engine_goes_on_from_the_basis_that_it_holds() -> None:
     np.testing.assert_allclose(fit.eigenvalues, eigenvalues, rtol=1e-6)
 
 
-def test_a_fit_leaves_the_basis_that_the_next_one_goes_on_from() -> None:
+def test_a_fit_leaves_the_Z_that_the_next_one_continues_from() -> None:
     blocks, labels = problem(2, 200, 300, 150)
     options: dict[str, Any] = {"rank": 10, "ridge": 1.0, "tol": 1e-4}
     engine = filled(blocks, labels)

@@ -112,7 +112,7 @@ def test_a_run_that_died_is_continued_on_another_engine(corpus: CountedCorpus, c
 
 
 @pytest.mark.slow
-def test_a_run_that_died_right_after_the_path_does_not_walk_it_again(corpus: CountedCorpus, tmp_path: Path) -> None:
+def test_a_run_that_died_right_after_the_path_does_not_fit_it_again(corpus: CountedCorpus, tmp_path: Path) -> None:
     picked, path = chosen(**AUTO), tmp_path / "fit.checkpoint"
     with pytest.raises(Break):
         train_in_steps(corpus, picked, checkpoint=path, progress=break_at(0))
@@ -124,7 +124,7 @@ def test_a_run_that_died_right_after_the_path_does_not_walk_it_again(corpus: Cou
 
 
 @pytest.mark.slow
-def test_a_path_that_was_cut_short_is_walked_again(corpus: CountedCorpus, checkpoint: Path) -> None:
+def test_a_path_that_was_interrupted_is_fitted_again(corpus: CountedCorpus, checkpoint: Path) -> None:
     picked = chosen(**AUTO)
     reached: list[Progress] = []
 
