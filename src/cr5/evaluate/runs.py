@@ -11,11 +11,11 @@ import numpy as np
 
 from cr5._typing import Ints
 from cr5.errors import Cr5Error, MissingPackageError
-from cr5.evaluate.output import write_json
 from cr5.evaluate.statistics import CUTOFFS, Interval, bootstrap_interval, hit_at, mean_reciprocal_rank, precision
 from cr5.evaluate.systems.registry import EARLIER_NAMES, SystemRole, role_of
 from cr5.retrieval.top_k import Measure
 from cr5.storage.atomic import created_folder
+from cr5.storage.json_files import write_json
 
 Task: TypeAlias = Literal["documents", "sentences", "words"]
 Regime: TypeAlias = Literal["joint", "pairwise", "low-resource", "transitive", "pretrained"]
@@ -298,7 +298,7 @@ def save_run(run: Run, folder: str | Path) -> None:
     """Write a run into a folder, as ``run.json``."""
     folder = Path(folder)
     with created_folder(folder):
-        write_json(folder / RUN_FILE, run.to_json())
+        write_json(folder / RUN_FILE, run.to_json(), indent=None)
 
 
 def _with_current_names(values: dict[str, Any]) -> dict[str, Any]:

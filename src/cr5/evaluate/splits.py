@@ -19,9 +19,9 @@ import numpy as np
 from cr5._typing import Ints, Mask
 from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error, whole_number
-from cr5.evaluate.output import write_json
 from cr5.evaluate.runs import Regime
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
+from cr5.storage.json_files import write_json
 from cr5.storage.output_paths import check_output_file
 
 QuerySet: TypeAlias = Literal["test", "validation"]
@@ -127,7 +127,7 @@ class Split:
     def save(self, path: Path) -> None:
         """Write the split to a file, atomically."""
         check_output_file(path)
-        write_json(path, self.to_json())
+        write_json(path, self.to_json(), indent=None)
 
     @classmethod
     def load(cls, path: str | Path) -> "Split":

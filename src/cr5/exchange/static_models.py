@@ -95,10 +95,8 @@ def tokenizer_json(exported: "ExportedLanguage") -> dict[str, Any]:
 
 
 def _write_embedding(folder: Path, name: str, exported: "ExportedLanguage") -> None:
-    tokenizer, tensors = folder / "tokenizer.json", folder / "model.safetensors"
-    _write_json(tokenizer, tokenizer_json(exported))
-    write_tensors({name: mean_vectors(exported)}, tensors)
-    tensors.chmod(tokenizer.stat().st_mode)  # the library creates files that only the owner may read
+    _write_json(folder / "tokenizer.json", tokenizer_json(exported))
+    write_tensors({name: mean_vectors(exported)}, folder / "model.safetensors")
 
 
 def _modules(embedding: str) -> list[dict[str, Any]]:

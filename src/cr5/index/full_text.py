@@ -127,7 +127,7 @@ class FullTextIndex(SegmentedIndex[PostingsSegment]):
     def write(cls, segment: PostingsSegment, path: Path) -> None:
         arrays = {name: getattr(segment, name) for name in ARRAYS if getattr(segment, name) is not None}
         with atomic_path(path) as temporary:
-            write_tensors({name: np.ascontiguousarray(array) for name, array in arrays.items()}, temporary)
+            write_tensors(arrays, temporary)
 
     @classmethod
     def merge(cls, segments: Sequence[PostingsSegment]) -> PostingsSegment:

@@ -51,10 +51,7 @@ def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
         _replace_filename(error, path, temporary)
         raise
     try:
-        mode = temporary.stat().st_mode
         yield temporary
-        if temporary.stat().st_mode != mode:
-            temporary.chmod(mode)  # some libraries create files that only the owner may read
         sync(temporary)
         replace(temporary, path)
     except BaseException as error:
@@ -114,14 +111,19 @@ def discard(path: Path) -> None:
 
 
 @contextmanager
-def created_folder(path: Path) -> Iterator[None]:
-    """Create a folder, with its parents, that the block writes into; if that fails, those still empty are removed."""
+def created_folder(path: Path, lock: Path | None = None) -> Iterator[None]:
+    """Create a folder, with its parents, that the block writes into; if that fails, those still empty are removed.
+
+    A new folder that holds nothing but the file ``lock`` counts as empty.
+    """
     new = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         path.mkdir(parents=True, exist_ok=True)
+        for folder in new:
+            sync(folder.parent)
         yield
     except BaseException:
-        remove_new_folders(new)
+        remove_new_folders(new, lock)
         raise
 
 

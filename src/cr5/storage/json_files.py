@@ -9,10 +9,12 @@ from typing import Any
 from cr5.storage.atomic import atomic_write
 
 
-def write_json(path: Path, values: Mapping[str, Any], *, temporary: Path | None = None) -> None:
-    """Write a JSON object, indented for human readers; ``temporary`` is as for ``atomic_write``."""
+def write_json(path: Path, values: Mapping[str, Any], *, indent: int | None = 1, temporary: Path | None = None) -> None:
+    """Write a JSON object, in one line if ``indent`` is None; ``temporary`` is as for ``atomic_write``."""
     with atomic_write(path, temporary=temporary) as file:
-        file.write(f"{json.dumps(values, ensure_ascii=False, indent=1)}\n".encode())
+        text = json.dumps(values, ensure_ascii=False, indent=indent) + "\n"
+        # File names may contain lone surrogates, which UTF-8 cannot encode; JSON reads them back from the escape.
+        file.write(text.encode(errors="backslashreplace"))
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import numpy as np
 from cr5._typing import Array
 from cr5.errors import ModelFileError, NotFittedError
 from cr5.message_parts import format_bytes, reason
-from cr5.storage.atomic import atomic_path, discard, remove_new_folders, replace, sync
+from cr5.storage.atomic import atomic_path, created_folder, discard, replace, sync
 from cr5.storage.concept_targets import ConceptTargets
 from cr5.storage.language_map import LanguageMap, SubwordMap
 from cr5.storage.lexicon_files import FOLDER as LEXICONS
@@ -217,22 +217,15 @@ def save(
     for lang, language in languages.items():
         _check_language(lang, language)
     check_model_folder(path)
-    new = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        for folder in new:
-            sync(folder.parent)
-        with locked(path / _LOCK):
+        with created_folder(path, path / _LOCK), locked(path / _LOCK):
             _remove_stale_files(path)
             try:
                 _write(path, metadata, languages, targets)
                 shutil.rmtree(path / LEXICONS, ignore_errors=True)  # of the model that was replaced
             finally:
                 _remove_stale_files(path)
-    except BaseException as error:
-        remove_new_folders(new, path / _LOCK)
-        if not isinstance(error, OSError):
-            raise
+    except OSError as error:
         size = format_bytes(
             sum(array.nbytes for language in languages.values() for array in _arrays(language).values())
         )
@@ -256,12 +249,9 @@ def _write(
         lists = {"words": language.words} | ({"ngrams": language.ngrams} if language.subwords else {})
         for name, items in lists.items():
             strings.write_bytes("".join(f"{item}\n" for item in items).encode())
-            mode = strings.stat().st_mode
             files[name] = _move_to_content_name(strings, path, lang)._asdict()
             entry[name] = len(items)
-        # The library ignores strides, and creates files that only the owner may read.
-        write_tensors({name: np.ascontiguousarray(array) for name, array in _arrays(language).items()}, tensors)
-        tensors.chmod(mode)
+        write_tensors(_arrays(language), tensors)
         files["tensors"] = _move_to_content_name(tensors, path, lang)._asdict()
         entries[lang] = entry | {"files": files}
     number = 2 if all(language.scale is None for language in languages.values()) else FORMAT
@@ -269,9 +259,7 @@ def _write(
     if targets is not None:
         count, rank = targets.values.shape
         arrays = (targets.hashes, targets.values, targets.scale, targets.intercept)
-        named = zip(_target_shapes(0, 0), map(np.ascontiguousarray, arrays), strict=True)
-        write_tensors(dict(named), tensors)
-        tensors.chmod(mode)
+        write_tensors(dict(zip(_target_shapes(0, 0), arrays, strict=True)), tensors)
         files = {"tensors": _move_to_content_name(tensors, path, "concepts")._asdict()}
         content["targets"] = {"concepts": count, "rank": rank, "files": files}
     sync(path)  # the names of the other files must survive a power failure before model.json refers to them

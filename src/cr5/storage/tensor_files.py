@@ -17,8 +17,11 @@ def write_tensors(arrays: Mapping[str, Array], path: Path, metadata: dict[str, s
     """Write a safetensors file; what the operating system refuses is an ``OSError``, as of any other file."""
     from safetensors.numpy import save_file
 
-    with naming_os_errors(path):
-        save_file(dict(arrays), path, metadata)
+    path.touch()
+    mode = path.stat().st_mode  # the library creates files that only the owner may read
+    with naming_os_errors(path):  # and it ignores strides
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path, metadata)
+    path.chmod(mode)
 
 
 def map_tensors(file: BinaryIO) -> dict[str, Array]:

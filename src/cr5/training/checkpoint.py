@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from cr5._typing import Array
@@ -38,8 +37,7 @@ class Checkpoint:
         if not force and time.monotonic() - self.last_save < self.interval_seconds:
             return
         metadata = {"cr5": json.dumps({"fingerprint": self.fingerprint, "settings": self.settings, **state})}
-        # Safetensors writes an array's memory as it is, whatever the order of its axes.
-        arrays = {lang: np.ascontiguousarray(Z) for lang, Z in fetch().items()}
+        arrays = fetch()
         try:
             with atomic_path(self.path, temporary=self.path.with_name(self.path.name + ".part")) as part:
                 write_tensors(arrays, part, metadata)
