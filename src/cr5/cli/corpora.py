@@ -8,13 +8,14 @@ from typing import Annotated, Literal
 import typer
 
 from cr5.cli import wikipedia_options
+from cr5.cli.interrupts import saying_how_to_resume, sigterm_as_interrupt
 from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import Corpora, Json, Langs, OnError, Preset, SettingChanges, parse_settings, read_corpora
 from cr5.cli.render import console
 from cr5.cli.render import corpora as render
 from cr5.cli.render.console import err
 from cr5.cli.source_commands import Dedupe, DropForeign, Output, add_source_command
-from cr5.cli.wikipedia_options import stopping_resumably, wikipedia_request
+from cr5.cli.wikipedia_options import wikipedia_request
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.writing import write
 from cr5.message_parts import plural
@@ -87,7 +88,12 @@ def wikipedia(
         hub=hub.rstrip("/"),
     )
     start = time.perf_counter()
-    with stopping_resumably(), open_executor(workers, scheduler) as executor, console.progress_bars(json) as progress:
+    with (
+        saying_how_to_resume(),
+        sigterm_as_interrupt(),
+        open_executor(workers, scheduler) as executor,
+        console.progress_bars(json) as progress,
+    ):
         built = wikipedia_build.build(
             request, output, executor=executor, user_agent=make_user_agent(contact), progress=progress
         )

@@ -1,9 +1,12 @@
 """How commands that can be continued are stopped: by Ctrl-C, or by the SIGTERM that containers and clusters send."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from cr5.cli.render.console import err
 
 
 @contextmanager
@@ -18,3 +21,13 @@ def sigterm_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+@contextmanager
+def saying_how_to_resume(advice: str = "run the same command again to continue") -> Iterator[None]:
+    """Within the block, Ctrl-C ends the command with a message that says how it is continued."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print(f"stopped; {advice}", style="yellow", soft_wrap=True)
+        sys.exit(130)

@@ -1,29 +1,28 @@
 """The search commands: build an index of documents, search it, and list its closest pairs."""
 
-import errno
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cr5.cli import options
+from cr5.cli.interrupts import saying_how_to_resume
 from cr5.cli.options import comma_separated, decode_text, parse_where, read_corpora
 from cr5.cli.render import console
 from cr5.cli.render import search as render
-from cr5.cli.render.console import err, out
+from cr5.cli.render.console import out
 from cr5.corpus.reading import read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
 from cr5.index import Index, Mode
 from cr5.index.field_names import field_kinds, list_fields
 from cr5.index.passages import PassageSettings
-from cr5.message_parts import quoted, reason
+from cr5.message_parts import quoted
 from cr5.model import Cr5
 from cr5.retrieval.top_k import Measure
+from cr5.storage.output_paths import advising_on_full_disks
 
 WORD_PAIRS = 5  # that explain a hit
 
@@ -87,8 +86,9 @@ def index(
     began = time.perf_counter()
     skipped = Skipped()
     with (
-        _saying_how_to_resume(output),
+        saying_how_to_resume("indexed documents are kept, run the same command again to resume"),
         closing(_open_index(model, documents, output, store, reindex, passage_words)) as opened,
+        advising_on_full_disks(output),
         console.progress_bars(json) as progress,
     ):
         reindexed = None
@@ -267,21 +267,6 @@ def pairs(
         for pair, reason in zip(closest, reasons, strict=True)
     ]
     console.as_json({"between": langs, "pairs": rows})
-
-
-@contextmanager
-def _saying_how_to_resume(output: Path) -> Iterator[None]:
-    """Within the block, Ctrl-C and a full disk end the command with a message that says how to continue."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        err.print("stopped; indexed documents are kept, run the same command again to resume", style="yellow")
-        sys.exit(130)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not Index.exists(output):
-            raise
-        advice = "free some space and run the same command again, which continues"
-        raise Cr5Error(f"{error.filename or output}: {reason(error)}; {advice}") from error
 
 
 def _check_arguments(

@@ -1,16 +1,11 @@
-"""What the commands that read Wikipedia dumps share: their options, and how they stop."""
+"""The options of the commands that read Wikipedia dumps."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cr5.cli.interrupts import sigterm_as_interrupt
 from cr5.cli.options import comma_separated
-from cr5.cli.render.console import err
 from cr5.sources.wikipedia.dump_listing import MIRROR_URL
 from cr5.sources.wikipedia.dump_reader import DumpFormat
 from cr5.sources.wikipedia.plan import WikipediaRequest
@@ -57,14 +52,3 @@ def wikipedia_request(
         mirror=mirror.rstrip("/"),
         dumps=dumps,
     )
-
-
-@contextmanager
-def stopping_resumably() -> Iterator[None]:
-    """Within the block, SIGTERM stops the command as Ctrl-C does, and it says how to continue."""
-    try:
-        with sigterm_as_interrupt():
-            yield
-    except KeyboardInterrupt:
-        err.print("stopped; run the same command again to continue", style="yellow")
-        sys.exit(130)

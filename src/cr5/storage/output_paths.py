@@ -87,6 +87,18 @@ def naming_os_errors(path: Path, *, files_inside: bool = False) -> Iterator[None
         raise OSError(number, os.strerror(number), str(path)) from error
 
 
+@contextmanager
+def advising_on_full_disks(path: Path) -> Iterator[None]:
+    """Let the error about a full disk, of this process or of a task, say how to continue what is written to a path."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        advice = "free some space and run the same command again, which continues"
+        raise Cr5Error(f"{error.filename or path}: {reason(error)}; {advice}") from error
+
+
 def _existing(path: Path) -> Path:
     path = path.resolve()
     return next(folder for folder in (path, *path.parents) if folder.exists())

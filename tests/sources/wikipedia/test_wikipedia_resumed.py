@@ -75,7 +75,7 @@ def test_a_task_resumes_after_its_last_shard(
 
     monkeypatch.setattr(shards, "SHARD_TEXT_BYTES", 4000)
     monkeypatch.setattr(shards, "write_table", fail)
-    with pytest.raises(Cr5Error, match="no space left on the disk"):
+    with pytest.raises(Cr5Error, match="no space left on device"):
         make(xml_mirror, output, langs=("da",))
     before = shard_times(output)
     assert len(before) == 4
@@ -97,7 +97,7 @@ def test_a_full_disk_is_reported_and_leaves_no_half_written_file(
     monkeypatch.setattr(pq, "write_table", full)
     folder = tmp_path / "corpus" / ".work" / "da" / "extracted"
     shard = folder.resolve() / f"dawiki-{DATE}-pages-articles-multistream.xml.bz2.0000000000000-00000.parquet"
-    with pytest.raises(Cr5Error, match=f"{shard}: no space left on the disk"):
+    with pytest.raises(Cr5Error, match=f"{shard}: no space left on device"):
         make(xml_mirror, tmp_path / "corpus", langs=("da",))
     assert not [path for path in folder.iterdir() if path.suffix in (".tmp", ".parquet")]
     monkeypatch.setattr(pq, "write_table", write)

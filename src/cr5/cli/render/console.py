@@ -105,7 +105,7 @@ def warn(message: str) -> None:
     err.print(Text.assemble(("warning: ", "bold yellow"), message), soft_wrap=True)
 
 
-def skipped_lines(skipped: Skipped) -> None:
-    """Warn about skipped input: how often for each reason, with the first example."""
+def skipped_lines(skipped: Skipped, where: str = "") -> None:
+    """Warn about skipped input: how often for each reason, with the first example; ``where`` precedes each line."""
     for reason, count in skipped.counts.items():
-        warn(f"skipped {count:,}: {reason} (first: {skipped.examples[reason]})")
+        warn(f"{where}skipped {count:,}: {reason} (first: {skipped.examples[reason]})")

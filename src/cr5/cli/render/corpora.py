@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from cr5.cli.render.console import err, out, plain_table, print_table, warn
+from cr5.cli.render.console import err, out, plain_table, print_table, skipped_lines, warn
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.corpus.language_names import spellings_of_one_language
 from cr5.corpus.skipped import Skipped
@@ -194,8 +194,7 @@ def wikipedia_report(built: WikipediaCorpus, seconds: float) -> None:
         style="dim",
     )
     for lang, language in built.languages.items():
-        for reason, count in language.extracted.faults.counts.items():
-            warn(f"{lang}: skipped {count:,}: {reason} (first: {language.extracted.faults.examples[reason]})")
+        skipped_lines(language.extracted.faults, f"{lang}: ")
     for note in built.notes:
         err.print(f"note: {note}", style="dim", soft_wrap=True)
     out.print(

@@ -7,11 +7,9 @@ files), the downloads, the item table, the extracted shards. Each is written ato
 killed is resumed by the next one.
 """
 
-import errno
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +37,7 @@ from cr5.sources.wikipedia.publishing import PublishedLanguage, PublishingTask, 
 from cr5.sources.wikipedia.sample import extract_samples
 from cr5.sources.wikipedia.shards import ExtractionResult, shard_path
 from cr5.storage.atomic import atomic_write
+from cr5.storage.output_paths import advising_on_full_disks
 
 
 class WikiSummary(NamedTuple):
@@ -80,7 +79,7 @@ def build(
     request.check()
     check_folder(output, [wiki.lang for wiki in request.wikis])
     work = work_folder(output)
-    with locked_folder(output), _explaining_full_disks():
+    with locked_folder(output), advising_on_full_disks(output):
         remove_temporary_files(output)
         dumps = choose_dumps(request, work, user_agent=user_agent, progress=progress)
         notes = [note for dump in dumps for note in dump.notes]
@@ -90,18 +89,6 @@ def build(
         else:
             results = extraction.extract_all(dumps)
         return _publish(request, output, dumps, results, executor, progress, notes)
-
-
-@contextmanager
-def _explaining_full_disks() -> Iterator[None]:
-    """Let the error about a full disk, of this process or of a task, say how to resume."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        advice = "free some and run the same command again, it resumes from here"
-        raise Cr5Error(f"{error.filename}: no space left on the disk; {advice}") from error
 
 
 def _publish(
