@@ -15,9 +15,9 @@ from cr5.retrieval.vectors import document_vectors, unit_rows
 from cr5.settings import Ridge, Settings
 from cr5.storage.concept_targets import ConceptTargets
 from cr5.storage.language_map import LanguageMap
-from cr5.training.counted_corpus import CountedCorpus, subword_matrices
+from cr5.training.counted_corpus import CountedCorpus
 from cr5.training.engines import Engine
-from cr5.training.pipeline import language_map, language_report
+from cr5.training.pipeline import language_map, language_report, load_documents
 from cr5.training.regression import regress, set_targets
 from cr5.training.ridge import RIDGES, RidgePath, held_out, select_ridge, squared_lengths
 from cr5.training.selection import ONE_LANGUAGE, Usage, list_reasons, select_documents
@@ -54,28 +54,21 @@ def add_language(
     """
     progress(Progress("weight words", 0, None))
     corpus = _only(corpus, lang)
-    row = targets.find(corpus.concepts)
-    selection = select_documents(corpus, settings.weighting, known=row >= 0)
+    selection = select_documents(corpus, settings.weighting, known=targets.find(corpus.concepts) >= 0)
     usage = selection.usage.languages[lang]
     if not usage.used:
         raise CorpusError(_why_unusable(corpus, lang, usage, settings))
-    chosen, vocabulary = selection.corpus, selection.vocabularies[lang]
-    used = np.unique(chosen.languages[lang].concepts)
-    if len(used) < 2:
+    if selection.usage.concepts.used < 2:
         raise CorpusError(f"the documents in {lang} are about one concept of the model; add documents")
     notes = selection.warnings(settings.weighting)
     for note in notes:
         warn(note)
-    concept_numbers = np.zeros(len(chosen.concepts), np.int64)
-    concept_numbers[used] = np.arange(len(used))
-    vectors = targets.vectors(row[used])
-    subwords = subword_matrices(selection.vocabularies)
-    chosen.load_into(engine, selection.vocabularies, concept_numbers, subwords)
-    engine.check_memory(memory_needed(engine.block_info(), len(used), vectors.shape[1]))
+    names, concepts, subwords = load_documents(selection, engine)
+    vectors = targets.vectors(targets.find(names))
+    engine.check_memory(memory_needed(engine.block_info(), len(names), vectors.shape[1]))
     set_targets(engine, vectors)
-    concepts = {lang: concept_numbers[chosen.languages[lang].concepts], _TARGETS: np.arange(len(used))}
+    concepts[_TARGETS] = np.arange(len(names))
     options: dict[str, Any] = {"intercept": settings.intercept, "should_stop": should_stop}
-    path = RidgePath([], default_ridge) if ridge == "auto" else RidgePath([], float(ridge))
     if ridge == "auto":
         references = unit_rows(vectors[np.flatnonzero(held_out(concepts, settings.seed))])
         path = select_ridge(
@@ -83,6 +76,8 @@ def add_language(
             rank=0, seed=settings.seed, ridges=ridges, progress=progress, solver=regress, default=default_ridge,
             **options,
         )  # fmt: skip
+    else:
+        path = RidgePath([], float(ridge))
     tol = TOL_FRACTION * settings.tol
     fit = regress(engine, ridge=path.ridge, tol=tol, max_steps=settings.max_steps, progress=progress, **options)
     warning = ""
@@ -96,7 +91,7 @@ def add_language(
         "corpus": asdict(usage),
         "language": language_report(engine, lang, corpus, selection),
         "fit": {
-            "concepts": len(used),
+            "concepts": len(names),
             "ridge": path.ridge,
             "ridge_path": [asdict(point) for point in path.points],
             "ridge_note": path.note,
@@ -106,7 +101,7 @@ def add_language(
             "notes": [str(note) for note in notes],
         },
     }
-    return AddedLanguage(language_map(fit, lang, vocabulary, subwords[lang], None, settings), report)
+    return AddedLanguage(language_map(fit, lang, selection.vocabularies[lang], subwords[lang], None, settings), report)
 
 
 def _why_unusable(corpus: CountedCorpus, lang: str, usage: Usage, settings: Settings) -> str:

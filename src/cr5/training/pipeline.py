@@ -88,7 +88,7 @@ def train_with_targets(
     for note in notes:  # now, so that a caller who cares can stop
         warn(note)
     engine = engine_or_cpu(engine)
-    names, concepts, subwords = _load(selection, engine)
+    names, concepts, subwords = load_documents(selection, engine)
     needed = memory_needed(engine.block_info(), len(names), rank)
     engine.check_memory(needed)
     model_bytes = 4 * words * rank * (2 if any(block.subwords for block in engine.block_info()) else 1)  # at most
@@ -145,7 +145,7 @@ def train_with_targets(
     return TrainingResult(languages, report), targets
 
 
-def _load(selection: Selection, engine: Engine) -> tuple[list[str], dict[str, Ints], dict[str, Sparse | None]]:
+def load_documents(selection: Selection, engine: Engine) -> tuple[list[str], dict[str, Ints], dict[str, Sparse | None]]:
     """Load the chosen documents into an engine; returns the names of its concepts, those of its documents, subwords."""
     chosen = selection.corpus
     # Numbers without gaps, in the order of the names: the result does not depend on the order of the corpus.
