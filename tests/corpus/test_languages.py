@@ -9,10 +9,10 @@ from timing import seconds
 from cr5.corpus.identification import MIN_FOREIGN_PROBABILITY, Guess, find_foreign_language, guess
 from cr5.corpus.language_names import language_code, no_such_language
 from cr5.corpus.languages import (
+    bcp47_code,
     canonical_code,
     find_language,
     is_registered,
-    normalise,
     wikipedia_code,
     wikipedia_language,
 )
@@ -127,18 +127,18 @@ texts = st.text() | st.text("aé漢字カнغ\u0301\ud800\0 \n1-", max_size=700)
     ],
 )
 def test_a_code_is_written_as_bcp_47_has_it(code: str, tag: str) -> None:
-    assert normalise(code) == tag
+    assert bcp47_code(code) == tag
 
 
 @pytest.mark.parametrize("tag", WELL_FORMED)
 def test_a_well_formed_code_keeps_its_meaning(tag: str) -> None:
-    assert normalise(tag) == tag
+    assert bcp47_code(tag) == tag
 
 
 @pytest.mark.parametrize("code", NO_CODES)
 def test_what_is_not_a_code_is_named_with_what_to_do(code: str) -> None:
     with pytest.raises(CorpusError) as caught:
-        normalise(code)
+        bcp47_code(code)
     assert str(caught.value) == (
         f"{code!r} is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for your own"
     )
@@ -148,17 +148,17 @@ def test_what_is_not_a_code_is_named_with_what_to_do(code: str) -> None:
 @relaxed
 def test_any_string_is_a_code_that_stays_or_a_corpus_error(code: str) -> None:
     try:
-        tag = normalise(code)
+        tag = bcp47_code(code)
     except CorpusError:
         assert not is_registered(code)
     else:
-        assert normalise(tag) == tag
-        assert normalise(tag.upper().replace("-", "_")) == tag
+        assert bcp47_code(tag) == tag
+        assert bcp47_code(tag.upper().replace("-", "_")) == tag
 
 
 def test_a_very_long_code_is_refused_at_once() -> None:
     with pytest.raises(CorpusError, match="is not a language code"):
-        normalise("de" + "-abcde" * 100_000)
+        bcp47_code("de" + "-abcde" * 100_000)
 
 
 def test_registered_codes_are_recognised() -> None:
@@ -199,7 +199,7 @@ def test_registered_codes_are_recognised() -> None:
 def test_a_wikipedia_has_a_language_by_bcp_47(code: str, tag: str) -> None:
     assert wikipedia_language(code) == tag
     assert is_registered(tag)
-    assert normalise(tag) == tag
+    assert bcp47_code(tag) == tag
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_a_text_without_letters_is_in_no_language_and_never_foreign(text: str) -
 @relaxed
 def test_any_text_gets_a_code_and_a_probability(text: str, declared: str) -> None:
     found = guess(text)
-    assert normalise(found.lang) == found.lang
+    assert bcp47_code(found.lang) == found.lang
     assert 0 <= found.confidence <= 1 + 1e-6
     foreign = find_foreign_language(text, declared)
     assert foreign is None or MIN_FOREIGN_PROBABILITY <= foreign.confidence <= 1 + 1e-6

@@ -21,7 +21,7 @@ from cr5.evaluate.systems.word_vectors import (
     SkipGram,
     TokenLists,
     WordSpace,
-    normalise,
+    centred_unit_rows,
     word_vectors,
 )
 from cr5.evaluate.texts import TokenisedTexts, mask_shared_words
@@ -161,7 +161,7 @@ def test_refinement_returns_the_best_of_its_rounds() -> None:
 
 
 def test_normalised_vectors_have_length_1_and_nothing_in_common() -> None:
-    X = normalise(unit(500, 8) * np.arange(1, 501)[:, None] + 3)
+    X = centred_unit_rows(unit(500, 8) * np.arange(1, 501)[:, None] + 3)
     np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1)
     assert np.linalg.norm(X.mean(axis=0)) < 0.1
 
@@ -323,11 +323,12 @@ def test_a_language_that_was_not_trained_has_no_vectors(space: WordSpace) -> Non
 
 
 def test_without_gensim_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    monkeypatch.setitem(sys.modules, "gensim", None)
+    monkeypatch.delitem(sys.modules, "gensim.models", raising=False)
     training = {"aa": texts("aa", ["a"])}
     with pytest.raises(Cr5Error) as caught:
         word_vectors(MonolingualVectors(training))(training, rank=2, seed=0)
-    assert str(caught.value) == "word vectors need gensim; install it with pip install 'cr5[eval]'"
+    assert str(caught.value) == "a system of word vectors needs gensim; install it with pip install 'cr5[eval]'"
 
 
 # Dictionaries

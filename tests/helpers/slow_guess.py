@@ -6,7 +6,7 @@ import numpy as np
 
 from cr5.corpus import identification
 from cr5.corpus.identification import EXCERPT_SIZE, Guess
-from cr5.corpus.languages import normalise, primary_subtag
+from cr5.corpus.languages import bcp47_code, primary_subtag
 from cr5.features.language_guess import IDENTIFIER_WEIGHT, OOV_FACTOR, OOV_NATS_PER_BYTE, ZIPF_SHIFT
 from cr5.features.tokeniser import Tokeniser
 
@@ -52,4 +52,4 @@ def _prior(text: str, langs: Sequence[str]) -> list[float]:
 def identify(text: str) -> dict[str, float]:
     """The identifier's probability of each language, from its own function for one text."""
     excerpt = text[:EXCERPT_SIZE].encode("utf-8", "replace")[:EXCERPT_SIZE]
-    return {normalise(label): share for label, share in identification._identifier().rank(excerpt)}
+    return {bcp47_code(label): share for label, share in identification._identifier().rank(excerpt)}

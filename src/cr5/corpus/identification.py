@@ -13,7 +13,7 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus.batch_classifier import BatchClassifier
-from cr5.corpus.languages import is_registered, normalise, primary_subtag, script
+from cr5.corpus.languages import bcp47_code, is_registered, primary_subtag, script
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -111,7 +111,7 @@ def identify(texts: Sequence[str]) -> Array:
 
 def identified_languages() -> list[str]:
     """The languages that the identifier knows."""
-    return [normalise(label) for label in _identifier().labels]
+    return [bcp47_code(label) for label in _identifier().labels]
 
 
 def _excerpts(text: str) -> list[str]:
@@ -126,14 +126,14 @@ def _excerpts(text: str) -> list[str]:
 
 def _classify(excerpt: str) -> Guess:
     label, probability = _identifier().classify(_bytes(excerpt))
-    return Guess(normalise(label), probability)
+    return Guess(bcp47_code(label), probability)
 
 
 def _sum_over_similar(excerpt: str, lang: str) -> Guess:
     """The probability that an excerpt is in a language or in one similar to it."""
     similar = _similar(lang)
     return Guess(
-        lang, sum(share for label, share in _identifier().rank(_bytes(excerpt)) if normalise(label) in similar)
+        lang, sum(share for label, share in _identifier().rank(_bytes(excerpt)) if bcp47_code(label) in similar)
     )
 
 

@@ -1,6 +1,6 @@
 """Language codes: one spelling for all of them, as BCP 47 has it.
 
-Corpora use the conventions of gettext, Microsoft, Android, Wikipedia and ISO 639; ``normalise`` maps them all to one
+Corpora use the conventions of gettext, Microsoft, Android, Wikipedia and ISO 639; ``bcp47_code`` maps them all to one
 spelling. ``canonical_code`` is the same for users' own names too, and ``find_language`` finds a code, in any spelling,
 among the languages of a model; ``find_text_language`` finds one by which texts in that language can be encoded.
 """
@@ -14,12 +14,12 @@ from cr5.errors import CorpusError
 
 __all__ = [
     "CLOSE_LANGUAGES",
+    "bcp47_code",
     "canonical_code",
     "find_language",
     "find_text_language",
     "is_registered",
     "is_same_language",
-    "normalise",
     "primary_subtag",
     "script",
     "wikipedia_code",
@@ -76,7 +76,7 @@ encode its texts with them; the first that the model has is used."""
 
 
 @lru_cache(4096)
-def normalise(code: str) -> str:
+def bcp47_code(code: str) -> str:
     """A language code as BCP 47 writes it: pt_br -> pt-BR, deu -> de, iw -> he, cmn -> zh, sr@latin -> sr-Latn.
 
     Regions and scripts are kept (zh-TW), and no language is merged with a related one (nb, no, sh, tl, yue); only the
@@ -108,7 +108,7 @@ def is_registered(code: str) -> bool:
     import langcodes
 
     try:
-        return langcodes.tag_is_valid(normalise(code))
+        return langcodes.tag_is_valid(bcp47_code(code))
     except CorpusError:
         return False
 
@@ -120,9 +120,9 @@ def primary_subtag(code: str) -> str:
 
 @lru_cache(4096)
 def canonical_code(code: str) -> str:
-    """``normalise``, for codes that users choose: what is not a language code is a name of their own and stays."""
+    """``bcp47_code``, for codes that users choose: what is not a language code is a name of their own and stays."""
     try:
-        return normalise(code)
+        return bcp47_code(code)
     except CorpusError:
         return code.strip()
 
@@ -207,7 +207,7 @@ def wikipedia_code(code: str) -> str:
 
 def wikipedia_language(code: str) -> str:
     """The BCP 47 code of a Wikipedia, from its own code or that of its dumps: als -> gsw, zh_min_nan -> nan."""
-    return _WIKIPEDIAS.get(code.strip().lower().replace("_", "-")) or normalise(code)
+    return _WIKIPEDIAS.get(code.strip().lower().replace("_", "-")) or bcp47_code(code)
 
 
 def _add_modifier(tag: str, modifier: str) -> str:

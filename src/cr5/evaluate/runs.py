@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Ints
-from cr5.errors import Cr5Error, MissingPackageError
+from cr5.errors import Cr5Error
 from cr5.evaluate.statistics import CUTOFFS, Interval, bootstrap_interval, hit_at, mean_reciprocal_rank, precision
 from cr5.evaluate.systems.registry import EARLIER_NAMES, SystemRole, role_of
 from cr5.retrieval.top_k import Measure
@@ -114,7 +114,7 @@ class FailedSystem:
         """The failure that an exception means; an unexpected exception is shown with its class."""
         kind: FailureKind = "error"
         reason = str(error)
-        if isinstance(error, MissingPackageError | ImportError):
+        if isinstance(error, ImportError):
             kind = "missing package"
         elif isinstance(error, MemoryError):
             kind, reason = "out of memory", reason or "there is not enough memory"

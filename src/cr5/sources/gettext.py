@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 from cr5.corpus.documents import Document
-from cr5.corpus.languages import is_registered, is_same_language, normalise, primary_subtag
+from cr5.corpus.languages import bcp47_code, is_registered, is_same_language, primary_subtag
 from cr5.errors import CorpusError, one_of
 from cr5.hashing import digest
 from cr5.message_parts import quoted
@@ -248,7 +248,7 @@ def _choose_language(declared: str, named: str) -> str:
 
 def _has_script(code: str) -> bool:
     """Whether a code has a script or a variant, which are longer than regions."""
-    return any(len(subtag) > 3 for subtag in normalise(code).split("-")[1:])
+    return any(len(subtag) > 3 for subtag in bcp47_code(code).split("-")[1:])
 
 
 def _same_primary(code: str, other: str) -> bool:

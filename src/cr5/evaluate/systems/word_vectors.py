@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.errors import MissingPackageError
+from cr5.errors import needs_package
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.systems.procrustes import Alignment, procrustes, refine
 from cr5.evaluate.systems.space import NotApplicableError, Space, System
@@ -166,7 +166,7 @@ def word_vectors(
     return train
 
 
-def normalise(vectors: Array) -> Array:
+def centred_unit_rows(vectors: Array) -> Array:
     """Unit length, mean 0, unit length again: what all words have in common distinguishes none of them.
 
     On validation documents this improved cosine by two points and left CSLS as it was.
@@ -189,10 +189,8 @@ class TokenLists:
 
 
 def _learner(settings: SkipGram, rank: int, seed: int) -> Callable[[str, TokenisedTexts], LanguageVectors]:
-    try:
+    with needs_package("a system of word vectors", "gensim", "eval"):
         from gensim.models import Word2Vec
-    except ImportError as error:
-        raise MissingPackageError("word vectors need gensim; install it with pip install 'cr5[eval]'") from error
 
     def learn(lang: str, texts: TokenisedTexts) -> LanguageVectors:
         counts = np.bincount(texts.tokens.ids, minlength=1)
@@ -223,7 +221,7 @@ def _learner(settings: SkipGram, rank: int, seed: int) -> Callable[[str, Tokenis
         column = {word: i for i, word in enumerate(texts.counts.words)}
         documents = np.bincount(texts.counts.matrix.indices, minlength=len(column))
         idf = np.log(len(texts) / documents[[column[word] for word in words]]).astype(np.float32)
-        return LanguageVectors(words, dict(model.wv.key_to_index), normalise(model.wv.vectors), idf)
+        return LanguageVectors(words, dict(model.wv.key_to_index), centred_unit_rows(model.wv.vectors), idf)
 
     return learn
 
