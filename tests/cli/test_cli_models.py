@@ -98,7 +98,7 @@ def test_a_damaged_language_is_named_and_the_others_can_be_kept(
 def test_wrong_input_is_one_line_and_nothing_is_written(
     model_folder: Path, documents: list[Document], tmp_path: Path, printed: Any
 ) -> None:
-    Cr5(**madeup.SETTINGS | {"seed": 5}).fit(documents).save(tmp_path / "stranger")
+    Cr5(**madeup.SETTINGS | {"seed": 5}).fit(documents).save(tmp_path / "separate")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "todo.txt").touch()
     out = tmp_path / "out"
@@ -106,7 +106,7 @@ def test_wrong_input_is_one_line_and_nothing_is_written(
         (("subset", model_folder, "--langs", "xx", "-o", out), "no language 'xx'; it has aa, bb, cc"),
         (("subset", model_folder, "--langs", ",", "-o", out), "--langs is empty; name some of aa, bb, cc"),
         (("quantise", model_folder, "--bits", "4", "-o", out), "--bits 4 must be 16 or 8"),
-        (("merge", model_folder, tmp_path / "stranger", "-o", out), "OTHER (aa, bb, cc) is of another space"),
+        (("merge", model_folder, tmp_path / "separate", "-o", out), "OTHER (aa, bb, cc) has another vector space"),
         (("merge", model_folder, tmp_path / "none", "-o", out), "none does not exist"),
         (("subset", model_folder, "--langs", "aa", "-o", tmp_path / "notes"), "holds other files, such as todo.txt"),
     ]:

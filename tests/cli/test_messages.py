@@ -48,8 +48,8 @@ def test_parameters_in_backticks_become_options(message: str, shown: str) -> Non
         (["pretrain"], "`langs=da` is one language; `repo='x'`", "--wikipedia da is one language; --push x"),
         (
             ["model", "merge", "a", "b"],
-            "`other` is of another space; use `subset`",
-            "OTHER is of another space; use cr5 model subset",
+            "`other` has another vector space; use `subset`",
+            "OTHER has another vector space; use cr5 model subset",
         ),
         (["model", "add-language"], "train with `fit`", "train with cr5 train"),
         (["align", "a", "b"], "find sentences with `mine`; `langs=en`", "find sentences with cr5 mine; --langs en"),

@@ -97,14 +97,14 @@ def test_of_a_language_in_both_models_that_of_the_first_is_kept(model: Cr5) -> N
 
 
 @pytest.fixture(scope="module")
-def stranger(documents: list[Document]) -> Cr5:
+def separate(documents: list[Document]) -> Cr5:
     """A model of the same documents whose space is another one."""
     return Cr5(**madeup.SETTINGS | {"seed": 5}).fit(madeup.split(documents)[0])
 
 
-def test_models_that_were_trained_separately_do_not_merge(model: Cr5, stranger: Cr5) -> None:
-    for other in (stranger, stranger.subset("cc"), stranger.quantise(8)):
-        with pytest.raises(Cr5Error, match=r"`other` \(.*cc\) is of another space.*this model \(aa, bb\)"):
+def test_models_that_were_trained_separately_do_not_merge(model: Cr5, separate: Cr5) -> None:
+    for other in (separate, separate.subset("cc"), separate.quantise(8)):
+        with pytest.raises(Cr5Error, match=r"`other` \(.*cc\) has another vector space.*this model \(aa, bb\)"):
             model.subset(["aa", "bb"]).merge(other)
 
 
@@ -123,21 +123,21 @@ def with_report(model: Cr5, *without: str) -> Cr5:
     return older
 
 
-def test_the_space_of_an_older_model_follows_from_its_report(model: Cr5, stranger: Cr5, tmp_path: Path) -> None:
+def test_the_space_of_an_older_model_follows_from_its_report(model: Cr5, separate: Cr5, tmp_path: Path) -> None:
     with_report(model, "space").save(tmp_path / "old")
     old = Cr5.load(tmp_path / "old")
     assert "space" not in old.report
     assert space_digest(old.settings, old.report) == model.report["space"]
     assert old.subset("aa").merge(Cr5.load(tmp_path / "old", ["bb"])).langs == ["aa", "bb"]
-    with pytest.raises(Cr5Error, match="another space"):
-        old.subset("aa").merge(with_report(stranger, "space").subset("bb"))
+    with pytest.raises(Cr5Error, match="another vector space"):
+        old.subset("aa").merge(with_report(separate, "space").subset("bb"))
 
 
-def test_without_a_known_space_an_identical_language_proves_that_it_is_the_same(model: Cr5, stranger: Cr5) -> None:
+def test_without_a_known_space_an_identical_language_proves_that_it_is_the_same(model: Cr5, separate: Cr5) -> None:
     nameless = with_report(model, "space", "eigenvalues")
     assert nameless.subset(["aa", "bb"]).merge(nameless.subset(["bb", "cc"])).langs == list(LANGS)
-    for other in (nameless.subset("bb"), with_report(stranger, "space", "eigenvalues")):
-        with pytest.raises(Cr5Error, match="another space"):
+    for other in (nameless.subset("bb"), with_report(separate, "space", "eigenvalues")):
+        with pytest.raises(Cr5Error, match="another vector space"):
             nameless.subset("aa").merge(other)
 
 

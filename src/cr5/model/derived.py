@@ -38,7 +38,7 @@ def merge(a: TrainedParts, b: TrainedParts, settings: tuple[Settings, Settings])
     spaces = [space_digest(settings[0], a.report), space_digest(settings[1], b.report)]
     if not identical and (spaces[0] is None or spaces[0] != spaces[1]):
         raise Cr5Error(
-            f"`other` ({', '.join(b.languages)}) is of another space: it was not trained together with this model "
+            f"`other` ({', '.join(b.languages)}) has another vector space: it was not trained together with this model "
             f"({', '.join(a.languages)}), so that their vectors cannot be compared; merge models that were made of one "
             "trained model, or train one with all languages"
         )

@@ -17,6 +17,7 @@ from cr5.evaluate.report.formatting import (
     MEASURE_NAMES,
     MEASURES,
     MISSING,
+    PAPER_MEASURES,
     format_count,
     format_interval,
     format_percent,
@@ -31,7 +32,6 @@ from cr5.retrieval.top_k import Measure
 SHOWN_EXTREMES = 5  # of the best and of the worst pairs, where there are too many to list all
 MAX_WIDTH = 80  # of the summary, in columns
 MIN_NAME_WIDTH = 16  # of a system's name that has to be broken
-MEASURE_ORDER: tuple[Measure, ...] = ("cosine", "csls")  # as in the paper's table
 
 
 def run_tables(run: Run, details: bool = False, translate: Callable[[str], str] = str, has_files: bool = False) -> None:
@@ -155,7 +155,7 @@ def _summary_cell(row: SummaryRow, regime: Regime, measure: Measure, separator: 
 
 def _print_details(table: DetailTable, only_extremes: bool) -> None:
     """One line for each direction: both measures, and the training concepts that its languages share."""
-    measures = [measure for measure in MEASURE_ORDER if measure in table.means]
+    measures = [measure for measure in PAPER_MEASURES if measure in table.means]
     fits = console.width(_direction_table(table, measures, only_extremes)) <= out.width
     out.print()
     for i, block in enumerate([measures] if fits else [[measure] for measure in measures]):

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from cr5.cli.render import console
 from cr5.cli.render.console import out
-from cr5.cli.render.scores import MEASURE_ORDER, print_failures, print_notes
+from cr5.cli.render.scores import print_failures, print_notes
 from cr5.evaluate.paper_data.table1 import COLUMNS, PUBLISHED, PublishedRow
-from cr5.evaluate.report.formatting import MEASURE_NAMES, MISSING, describe_failures
+from cr5.evaluate.report.formatting import MEASURE_NAMES, MISSING, PAPER_MEASURES, describe_failures
 from cr5.evaluate.runs import LanguagePair, Regime, Run, Score
 from cr5.retrieval.top_k import Measure
 
@@ -52,11 +52,11 @@ def reproduction_table(run: Run) -> None:
 
 
 def _print_section(title: str, pairs: Sequence[ReproducedPair]) -> None:
-    both = _section_table(pairs, MEASURE_ORDER)
+    both = _section_table(pairs, PAPER_MEASURES)
     if console.width(both) <= out.width:
         console.print_table(title, both)
     else:
-        for measure in MEASURE_ORDER:
+        for measure in PAPER_MEASURES:
             console.print_table(f"{title}, {MEASURE_NAMES[measure]}", _section_table(pairs, [measure]))
     out.print()
 

@@ -8,6 +8,7 @@ from cr5.evaluate.report.failed_queries import FailureAnalysis, analyse_failures
 from cr5.evaluate.report.formatting import (
     MEASURE_NAMES,
     MEASURES,
+    PAPER_MEASURES,
     describe_failures,
     format_others,
     format_percent,
@@ -60,7 +61,7 @@ class DetailRow:
     @property
     def cells(self) -> list[PrecisionCell | None]:
         """All four cells, in the order of the paper's table."""
-        return self.by_measure["cosine"] + self.by_measure["csls"]
+        return [cell for measure in PAPER_MEASURES for cell in self.by_measure[measure]]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from cr5.evaluate.report.formatting import (
     MEASURE_NAMES,
     MEASURES,
     MISSING,
+    PAPER_MEASURES,
     REGIME_NOTES,
     format_count,
     format_interval,
@@ -97,7 +98,7 @@ def _examples(examples: Sequence[ReportExample]) -> list[str]:
 
 def _details(table: DetailTable) -> list[str]:
     has_shared = any(row.shared is not None for row in table.rows)
-    blocks = [(measure, side) for measure in ("cosine", "CSLS") for side in ("l1", "l2")]
+    blocks = [(MEASURE_NAMES[measure], side) for measure in PAPER_MEASURES for side in ("l1", "l2")]
     columns = [f"{side} {measure} P@{k}" if k == 1 else f"P@{k}" for measure, side in blocks for k in CUTOFFS]
     lines = table_head(["l1", "l2", *columns, *["shared"] * has_shared], text_columns=2)
     for row in table.rows:
