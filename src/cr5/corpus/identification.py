@@ -18,16 +18,6 @@ from cr5.corpus.languages import bcp47_code, is_registered, primary_subtag, scri
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
-__all__ = [
-    "MIN_FOREIGN_PROBABILITY",
-    "UNKNOWN",
-    "Guess",
-    "find_foreign_language",
-    "guess",
-    "identified_languages",
-    "identify",
-]
-
 UNKNOWN = "und"  # BCP 47 for "undetermined"
 MIN_FOREIGN_PROBABILITY = 0.9  # of the other language, in every excerpt of a foreign text
 MIN_FOREIGN_LETTERS = 60  # in the excerpts of a foreign text; fewer are a heading or a list of names

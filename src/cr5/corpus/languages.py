@@ -12,20 +12,6 @@ from functools import lru_cache
 from cr5.corpus.texts import not_a_code
 from cr5.errors import CorpusError
 
-__all__ = [
-    "CLOSE_LANGUAGES",
-    "bcp47_code",
-    "canonical_code",
-    "find_language",
-    "find_text_language",
-    "is_registered",
-    "is_same_language",
-    "primary_subtag",
-    "script",
-    "wikipedia_code",
-    "wikipedia_language",
-]
-
 _MAX_CODE_LENGTH = 80  # characters
 _CODE = re.compile(r"(?:[a-z]{2,3}|i|x)(?:-[a-z0-9]{1,8})*")
 _CODESET = re.compile(r"\.(?:ansi|ascii|big5|cp|euc|gb|iso|koi|sjis|tis|utf|windows)[\w-]*", re.IGNORECASE)

@@ -32,6 +32,7 @@ from cr5.settings import Settings, make_settings
 from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed, split_suffix
 from cr5.storage.language_map import LanguageMap
 from cr5.storage.model_files import check_model_folder, save
+from cr5.storage.output_paths import existing_folder
 
 BLOCK_BYTES = 2**24  # of decompressed lines that are parsed at a time
 SAMPLED_LINES = 1_000  # of the first block, by which the rank is found
@@ -138,13 +139,12 @@ def convert_published(
 ) -> dict[str, Any]:
     """Write a published model in cr5's own format, which opens at once, and return its report; see ``read_published``.
 
-    The arrays are written to scratch files beside ``output`` first, so that memory holds only a part of them; a
+    The arrays are written to scratch files next to ``output`` first, so that memory holds only a part of them; a
     model in the folder ``output`` is replaced when the new one is complete.
     """
     output = Path(output).resolve()
     check_model_folder(output)
-    beside = next(parent for parent in output.parents if parent.exists())
-    with TemporaryDirectory(prefix=f".{output.name}-", dir=beside) as scratch:
+    with TemporaryDirectory(prefix=f".{output.name}-", dir=existing_folder(output.parent)) as scratch:
         model = read_published(
             folder, name, langs, rank=rank, on_error=on_error, skipped=skipped, progress=progress,
             scratch=Path(scratch),

@@ -34,4 +34,4 @@ __all__ = [
     "SearchResult",
     "Version",
     "WordHit",
-]  # fmt: skip
+]

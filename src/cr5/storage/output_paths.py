@@ -15,7 +15,7 @@ from cr5.storage.atomic import WRITE_ERRNOS
 
 def check_folder_writable(path: Path) -> None:
     """Raise an error unless files can be created in a folder, or in its nearest parent if it does not exist yet."""
-    folder = _existing(path)
+    folder = existing_folder(path)
     is_itself = folder == path.resolve()
     if not folder.is_dir():
         what = "it" if is_itself else folder
@@ -62,7 +62,7 @@ def check_parent(path: Path) -> None:
 
 def check_free_space(path: Path, needed_bytes: int, purpose: str) -> None:
     """Raise an error if the disk of a folder has less free space than ``purpose`` needs."""
-    free = shutil.disk_usage(_existing(path)).free
+    free = shutil.disk_usage(existing_folder(path)).free
     if free < needed_bytes:
         raise Cr5Error(
             f"{path} is on a disk with {format_bytes(free)} free, and {purpose} needs about "
@@ -99,6 +99,7 @@ def advising_on_full_disks(path: Path) -> Iterator[None]:
         raise Cr5Error(f"{error.filename or path}: {reason(error)}; {advice}") from error
 
 
-def _existing(path: Path) -> Path:
+def existing_folder(path: Path) -> Path:
+    """A path, or the nearest folder above it that exists."""
     path = path.resolve()
     return next(folder for folder in (path, *path.parents) if folder.exists())

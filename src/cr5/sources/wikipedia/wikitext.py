@@ -9,8 +9,6 @@ import html
 import re
 from collections.abc import Set
 
-__all__ = ["HIDDEN_PREFIXES", "is_disambiguation", "is_redirect", "plain_text"]
-
 # Opaque tags are dropped with their content, block tags become line breaks, inline tags are dropped without their
 # content. Unknown tags are text.
 _OPAQUE_TAGS = (
