@@ -6,7 +6,7 @@ import sys
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,26 @@ RANK, LANGUAGES = 8, 2
 LANGS = ["da", "en", "it", "vi"]
 
 
+class Kind(NamedTuple):
+    """A kind of store: its class, and what messages and statistics say about one of these.
+
+    ``label`` is the name of a place in messages, ``without_index`` the error where there is no index yet, and
+    ``approximate_index`` the name of that of a large store.
+    """
+
+    store: type[Store]
+    label: str
+    without_index: str
+    approximate_index: str
+
+
+KINDS = {
+    "lance": Kind(LanceStore, "{folder}", "there is no index", "cells"),
+    "postgres": Kind(PostgresStore, "PostgreSQL at {server}, table {name}", "there is no index {name}", "HNSW"),
+}
+"""A further store is a further line, and a parameter of the fixture ``place``."""
+
+
 class Place:
     """A folder or a database in which a store can be created, opened again, and opened by other processes."""
 
@@ -32,31 +52,37 @@ class Place:
         self.name = f"t{uuid.uuid4().hex}"
         self.stores: list[Store] = []
 
+    @property
+    def location(self) -> Location:
+        return Location(self.folder) if self.address is None else Location(self.folder, self.address, self.name)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"limits": self.limits} if self.limits and self.kind == "lance" else {}
+
     def create(self, rank: int = RANK) -> Store:
-        if self.address is None:
-            location = Location(self.folder)
-            return self._kept(LanceStore.create(location, rank=rank, language_count=LANGUAGES, limits=self.limits))
-        location = Location(self.folder, self.address, self.name)
-        return self._kept(PostgresStore.create(location, rank=rank, language_count=LANGUAGES))
+        store = KINDS[self.kind].store
+        return self._kept(store.create(self.location, rank=rank, language_count=LANGUAGES, **self.options))
 
     def open(self, rank: int | None = None) -> Store:
-        if self.address is None:
-            return self._kept(LanceStore.open(Location(self.folder), rank=rank, limits=self.limits))
-        return self._kept(PostgresStore.open(Location(self.folder, self.address, self.name), rank=rank))
+        return self._kept(KINDS[self.kind].store.open(self.location, rank=rank, **self.options))
+
+    def describe(self, text: str) -> str:
+        """One of the texts of the kind of store, for this place."""
+        server = (self.address or "").partition("host=")[2]
+        return text.format(folder=self.folder, name=self.name, server=server)
 
     def label(self) -> str:
         """The name of the place in messages."""
-        if self.address is None:
-            return str(self.folder)
-        return f"PostgreSQL at {self.address.partition('host=')[2]}, table {self.name}"
+        return self.describe(KINDS[self.kind].label)
 
     def without_index(self) -> str:
         """What the error says that opening the place raises before an index is created in it."""
-        return {"lance": "there is no index", "postgres": f"there is no index {self.name}"}[self.kind]
+        return self.describe(KINDS[self.kind].without_index)
 
     def approximate_index(self) -> str:
         """The name of the approximate index of a large store."""
-        return {"lance": "cells", "postgres": "HNSW"}[self.kind]
+        return KINDS[self.kind].approximate_index
 
     def run(self, code: str) -> "subprocess.Popen[str]":
         """Run code in another process, in which ``place`` is this place."""
