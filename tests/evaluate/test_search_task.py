@@ -188,7 +188,7 @@ def test_of_documents_with_the_same_title_or_text_any_is_right(tmp_path: Path, t
                     assert query.answers >= {f"en:C{number}", f"en:C{number}-text"}
 
 
-def test_a_code_that_another_document_has_in_capitals_is_not_asked(tmp_path: Path, tiny_model: Cr5) -> None:
+def test_a_code_that_another_document_has_in_capitals_is_no_query(tmp_path: Path, tiny_model: Cr5) -> None:
     documents = [
         replace(d, text=sentences("aa", i, (3000, 4000)) + ("Node.js", "node.js", f"other_{i}")[min(i, 2)])
         for i, d in enumerate(documents_of("aa", 12))
@@ -198,7 +198,7 @@ def test_a_code_that_another_document_has_in_capitals_is_not_asked(tmp_path: Pat
     assert {text for text in found if not text.isalpha()} == {f"other_{i}" for i in range(2, 12)}
 
 
-def test_a_sentence_that_two_documents_have_is_not_asked(tmp_path: Path, tiny_model: Cr5) -> None:
+def test_a_sentence_that_two_documents_have_is_no_query(tmp_path: Path, tiny_model: Cr5) -> None:
     shared = sentences("aa", 1, (50, 1000)).strip()
     documents = [replace(d, text=f"{shared}\n{shared}") for d in documents_of("aa", 10)]
     documents = [replace(d, text=f"{d.text}\n{madeup.text('aa', [i])}") for i, d in enumerate(documents)]
@@ -249,7 +249,7 @@ def test_bm25_gets_the_true_translation_where_there_is_one(queries: list[SearchQ
             assert words(query.reference) <= words(document.text)
 
 
-def test_a_concept_of_one_language_is_not_asked_across(tmp_path: Path, tiny_model: Cr5) -> None:
+def test_a_concept_of_one_language_has_no_query_across_languages(tmp_path: Path, tiny_model: Cr5) -> None:
     alone = [replace(d, concept=f"{d.concept}-{d.lang}") for lang in ("aa", "bb") for d in documents_of(lang, 8)]
     with make_index(tmp_path / "index", tiny_model, alone) as index:
         found = make(index, ["title"])
@@ -311,7 +311,7 @@ def test_success_and_reciprocal_rank_follow_from_the_ranks() -> None:
     assert row.difference.value == pytest.approx(-80)
 
 
-def test_own_language_and_other_languages_are_told_apart() -> None:
+def test_own_language_and_other_languages_are_distinguished() -> None:
     run = SearchRun("test", "1", {}, [asked(1, 0), asked(0, 1, target="it"), asked(0, 1, target="da")], [])
     assert [(row.scope, row.search.success[1], row.queries) for row in run.overall()] == [
         ("own language", 100.0, 1),
@@ -320,7 +320,7 @@ def test_own_language_and_other_languages_are_told_apart() -> None:
     assert [(row.source, row.target) for row in run.scores()] == [("en", "en"), ("en", "it"), ("en", "da")]
 
 
-def test_search_is_asked_in_the_language_of_the_answer(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_is_restricted_to_the_language_of_the_answer(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that knows the answers has full marks, and one that gives the answers in another language none."""
     calls: list[dict[str, Any]] = []
     original = Index.search
@@ -372,7 +372,7 @@ def test_the_queries_for_the_encyclopedia_are_about_its_concepts(file: str | Pat
     assert min(halves.values()) >= 20
 
 
-def test_queries_of_a_file_are_asked_in_every_language(index: Index, tmp_path: Path, corpus: list[Document]) -> None:
+def test_queries_of_a_file_search_every_language(index: Index, tmp_path: Path, corpus: list[Document]) -> None:
     file = tmp_path / "queries.jsonl"
     rows = [{"query": d.title, "lang": "EN", "concept": d.concept, "kind": "names"} for d in documents_of("aa", 6)]
     rows.append({"query": "nothing", "lang": "en", "concept": "Q-missing"})

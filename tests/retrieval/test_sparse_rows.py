@@ -79,7 +79,7 @@ def test_matrices_that_do_not_fit_are_not_multiplied() -> None:
         multiply_matrices(sparse(4, 30, 9, 0), sparse(29, 7, 5, 1))
 
 
-def test_rows_beside_each_other_are_those_of_a_wider_matrix() -> None:
+def test_stacked_rows_are_those_of_a_wider_matrix() -> None:
     first, second = sparse(40, 30, 9, 0), sparse(40, 70, 4, 1)
     np.testing.assert_array_equal(hstack_rows(first, second).toarray(), hstack([first, second]).toarray())
     assert hstack_rows(first[:0], second[:0]).shape == (0, 100)

@@ -69,7 +69,7 @@ def test_what_is_not_evident_is_an_error_of_its_line_and_the_others_stay(text: s
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz"])
-def test_every_truncation_is_told_as_one(suffix: str, tmp_path: Path) -> None:
+def test_every_truncation_is_reported_as_one(suffix: str, tmp_path: Path) -> None:
     whole = WRITERS[suffix](CONTENT)
     path = tmp_path / f"corpus.txt{suffix}"
     for end in range(4, len(whole)):  # less than its first signs is nothing

@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(broken: str, monkeypa
     assert files() == {"x": b"old"}
 
 
-def test_the_first_error_is_told_even_if_nothing_can_be_cleaned_up() -> None:
+def test_the_first_error_is_raised_even_if_nothing_can_be_cleaned_up() -> None:
     def write() -> None:
         with atomic_path(Path("x")) as hidden:
             hidden.unlink()

@@ -172,7 +172,7 @@ def test_a_link_that_is_cut_in_a_step_changes_nothing(
     ],
     ids=["workers", "client"],
 )
-def test_the_command_says_that_links_are_cut_and_goes_on_from_its_checkpoint(
+def test_the_command_says_that_links_are_cut_and_continues_from_its_checkpoint(
     side: str,
     warning: str,
     error: str,

@@ -138,7 +138,7 @@ def test_standard_input_is_not_for_workers(engine: DaskEngine) -> None:
         Cr5(**madeup.SETTINGS).fit(read_batches("-"), engine=engine)
 
 
-def test_a_cluster_that_is_lost_leaves_a_checkpoint_that_any_engine_goes_on_from(
+def test_a_cluster_that_is_lost_leaves_a_checkpoint_that_any_engine_continues_from(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cr5.training.pipeline, "Checkpoint", lambda path, digest, *_: Checkpoint(path, digest, 0.0))

@@ -114,7 +114,7 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("shape", ["square", "several blocks"])
 @pytest.mark.parametrize(("dtype", "index"), KINDS)
-def test_a_column_has_the_same_bits_beside_any_others_and_with_any_tuning(shape: str, dtype: Any, index: Any) -> None:
+def test_a_column_has_the_same_bits_among_any_others_and_with_any_tuning(shape: str, dtype: Any, index: Any) -> None:
     X = sparse(shape, dtype, index)
     V = dense(X.shape[1], 190, dtype)
     expected = Matrix(X, WAYS["one thread"]) @ V

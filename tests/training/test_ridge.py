@@ -262,7 +262,7 @@ def test_a_path_that_rises_as_far_as_it_goes_is_reported(monkeypatch: pytest.Mon
     assert path.note == "the best ridge, 0.001, is the smallest that was tried; a smaller one may be better"
 
 
-def test_a_path_that_goes_up_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_to_larger_ridges_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy(monkeypatch)
     scripted(monkeypatch, -2, -3, -4, -5)
     path = path_of(signal(60, 30), rank=4)

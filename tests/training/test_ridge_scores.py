@@ -76,7 +76,7 @@ def test_some_words_are_a_random_share_of_each_row_scaled_to_length_one() -> Non
     np.testing.assert_array_equal(np.diff(some_words(X, 1e-9, random).indptr), np.diff(X.indptr) > 0)
 
 
-def test_the_longest_document_of_a_concept_is_asked_for() -> None:
+def test_the_longest_document_of_a_concept_is_the_query() -> None:
     X = csr_array(np.array([[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, 1, 1], [0, 1, 0]], np.float32))
     blocks, concepts, rows = one_for_each_concept({"a": X}, {"a": np.array([7, 7, 2, 7, 5])})
     np.testing.assert_array_equal(concepts["a"], [2, 5, 7])
@@ -198,7 +198,7 @@ def test_of_many_pairs_of_languages_a_fixed_number_is_scored(monkeypatch: pytest
     assert score(vectors, concepts).log_likelihood == scored.log_likelihood
 
 
-def test_a_pair_of_languages_without_a_shared_concept_asks_nothing() -> None:
+def test_a_pair_of_languages_without_a_shared_concept_has_no_queries() -> None:
     X = np.eye(4)
     concepts = {"a": np.arange(4), "b": np.arange(4), "c": np.arange(4) + 10}
     scored = score(dict.fromkeys("abc", X), concepts)

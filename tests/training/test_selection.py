@@ -70,7 +70,7 @@ def test_a_document_is_left_out_for_its_reason_and_its_counterpart_with_it(text:
     assert selection.usage.concepts == Usage(3, 2, {NO_COUNTERPART: 1})
 
 
-def test_a_concept_in_one_language_is_told_from_one_that_lost_its_counterpart() -> None:
+def test_a_concept_in_one_language_differs_from_one_that_lost_its_counterpart() -> None:
     alone = [Document("Q8", "en", "dog cat"), Document("Q8", "en", "cat dog")]
     selection = select_documents(counted([*GOOD, *alone]), WEIGHTING)
     assert selection.usage.languages["en"] == Usage(4, 2, {ONE_LANGUAGE: 2})
@@ -89,7 +89,7 @@ def test_a_language_that_has_nothing_left_is_not_in_the_selection() -> None:
     assert selection.usage.languages["da"] == Usage(1, 0, {TOO_SHORT: 1})
 
 
-def test_a_language_with_few_documents_beside_others_is_warned_of() -> None:
+def test_a_language_with_fewer_documents_than_others_is_warned_of() -> None:
     many = [d for i in range(ENOUGH_CONCEPTS) for d in pair(f"Q{i}", f"dog cat x{i}", f"cane gatto x{i}")]
     for count, expected in ((ENOUGH_CONCEPTS - 1, ["da"]), (ENOUGH_CONCEPTS, [])):
         danish = [Document(f"Q{i}", "da", f"hund kat x{i}") for i in range(count)]

@@ -43,7 +43,7 @@ def test_a_number_has_four_digits_and_no_exponent(value: float, text: str) -> No
     assert format_number(value) == text
 
 
-def test_a_reason_is_told_once_for_all_regimes_and_pairs() -> None:
+def test_a_reason_is_given_once_for_all_regimes_and_pairs() -> None:
     failures = [
         FailedSystem("lsi", "joint", ["aa", "bb", "cc"], "missing package", "it needs scikit-learn"),
         FailedSystem("lsi", "pairwise", ["aa", "bb"], "missing package", "it needs scikit-learn"),
