@@ -45,10 +45,6 @@ class SourceSummary:
         """The documents that were kept."""
         return self.accounting.written
 
-    def count_kept(self, langs: Iterable[str]) -> None:
-        """Count a document that was kept, for each of these languages."""
-        self.accounting.written.update(langs)
-
     @property
     def read(self) -> Counter[str]:
         """All documents of the source."""
@@ -129,7 +125,7 @@ def clean(
         is_duplicate = duplicates.mark(batch.rows)
         repeated = batch.rows.filter(pa.array(is_duplicate))
         rows = batch.rows.filter(pa.array(~is_duplicate)) if dedupe and repeated.num_rows else batch.rows
-        summary.count_kept(rows["lang"].to_pylist())
+        summary.accounting.written.update(rows["lang"].to_pylist())
         summary.duplicates.update(repeated["lang"].to_pylist())
         if dedupe:
             for concept, lang in zip(repeated["concept"].to_pylist(), repeated["lang"].to_pylist(), strict=True):
