@@ -40,6 +40,11 @@ class _IdfFormula(NamedTuple):
     document_frequency: Callable[[Array, int], Array]
 
 
+def smooth_idf(document_frequency: Array, documents: int) -> Array:
+    """ln((1 + n) / (1 + df)) + 1 of terms that occur in df of n ``documents``."""
+    return np.asarray(np.log((1 + documents) / (1 + document_frequency)) + 1)
+
+
 # A weighting is a name in ``Tf`` or ``Idf``, its formula here, and its meaning in the help of ``Weighting``.
 _TF: Mapping[TfFormula, Callable[[Array], Array]] = {
     "raw": lambda counts: counts,
@@ -48,7 +53,7 @@ _TF: Mapping[TfFormula, Callable[[Array], Array]] = {
 }
 _IDF: Mapping[Idf, _IdfFormula] = {
     "plain": _IdfFormula(lambda df, n: np.log(max(n, 1) / np.maximum(df, 1)) + 1, lambda idf, n: n / np.exp(idf - 1)),
-    "smooth": _IdfFormula(lambda df, n: np.log((1 + n) / (1 + df)) + 1, lambda idf, n: (1 + n) / np.exp(idf - 1) - 1),
+    "smooth": _IdfFormula(smooth_idf, lambda idf, n: (1 + n) / np.exp(idf - 1) - 1),
 }
 
 

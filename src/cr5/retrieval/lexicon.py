@@ -15,7 +15,7 @@ import numpy as np
 from cr5._typing import Array, Ints, Sparse
 from cr5.errors import Cr5Error, whole_number
 from cr5.features.ngrams import character_ngrams
-from cr5.features.tfidf import tfidf_rows
+from cr5.features.tfidf import smooth_idf, tfidf_rows
 from cr5.message_parts import quoted
 from cr5.retrieval.block_products import Blocks, BlockSizes, WeightedView, map_blocks
 from cr5.retrieval.csls import means_of_largest
@@ -141,7 +141,7 @@ def spelling_rows(source: Sequence[str], target: Sequence[str], transliterate: b
     words = [to_latin(each) if transliterate else each for each in (source, target)]
     a, b = (character_ngrams(each, NGRAM_LENGTHS, NGRAM_COLUMNS) for each in words)
     frequency = sum(np.bincount(rows.indices, minlength=NGRAM_COLUMNS) for rows in (a, b))
-    idf = np.log((1 + len(source) + len(target)) / (1 + frequency)) + 1
+    idf = smooth_idf(frequency, len(source) + len(target))
     return tfidf_rows(a, idf, "raw"), tfidf_rows(b, idf, "raw")
 
 

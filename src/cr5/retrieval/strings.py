@@ -14,7 +14,7 @@ import numpy as np
 from cr5._typing import Array, Sparse
 from cr5.features.counts import WordCounts
 from cr5.features.ngrams import character_ngrams
-from cr5.features.tfidf import tfidf_rows
+from cr5.features.tfidf import smooth_idf, tfidf_rows
 from cr5.retrieval.sparse_rows import hstack_rows, multiply_matrices
 
 LENGTHS = (4, 5)
@@ -42,7 +42,7 @@ def string_statistics(sample: WordCounts, *, transliterate: bool = True) -> Stri
     """The statistics of a language from some of its texts; an n-gram that none of them has gets the largest IDF."""
     counts = _ngram_counts(sample, transliterate)
     document_frequency, documents = np.bincount(counts.indices, minlength=COLUMNS), counts.shape[0]
-    idf = (np.log((1 + documents) / (1 + document_frequency)) + 1).astype(np.float32)
+    idf = smooth_idf(document_frequency, documents).astype(np.float32)
     rows = tfidf_rows(counts, idf, "log1p")
     mean = np.bincount(rows.indices, weights=rows.data, minlength=COLUMNS) / max(documents, 1)
     return StringStatistics(idf, mean.astype(np.float32), transliterate)
@@ -62,7 +62,7 @@ def vocabulary_statistics(words: Sequence[str], document_frequency: Array, docum
         for values in (np.log1p(-frequency), frequency)
     )
     present = -np.expm1(absent)
-    idf = np.log((1 + documents) / (1 + documents * present)) + 1
+    idf = smooth_idf(documents * present, documents)
     tf = np.log1p(expected / np.maximum(present, 1e-12))
     norm = np.sqrt(present @ np.square(tf * idf)) or 1.0
     return StringStatistics(idf.astype(np.float32), (present * tf * idf / norm).astype(np.float32))
