@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import repeat
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -90,6 +91,11 @@ def positions(values: Iterable[Item]) -> dict[Item, Ints]:
 def assign_numbers(names: Sequence[str], numbers: dict[str, int], dtype: Any = np.int64) -> Ints:
     """The number of each name in ``numbers``, to which new names are added with the next numbers, from 0."""
     return np.fromiter((numbers.setdefault(name, len(numbers)) for name in names), dtype, len(names))
+
+
+def find_numbers(names: Sequence[str], numbers: Mapping[str, int], dtype: Any = np.int64) -> Ints:
+    """The number of each name, -1 for one without a number."""
+    return np.fromiter(map(numbers.get, names, repeat(-1)), dtype, len(names))
 
 
 def _to_list(values: Any) -> list[Any]:

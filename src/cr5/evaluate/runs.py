@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Ints
+from cr5.corpus.texts import assign_numbers
 from cr5.errors import Cr5Error
 from cr5.evaluate.statistics import CUTOFFS, Interval, bootstrap_interval, hit_at, mean_reciprocal_rank, precision
 from cr5.evaluate.systems.registry import EARLIER_NAMES, SystemRole, role_of
@@ -291,7 +292,7 @@ def merge(runs: Sequence[Run], title: str) -> Run:
 def number_concepts(directions: Iterable[list[str]]) -> list[Ints]:
     """A number for each concept, the same in every direction."""
     number: dict[str, int] = {}
-    return [np.array([number.setdefault(name, len(number)) for name in names], np.int64) for names in directions]
+    return [assign_numbers(names, number) for names in directions]
 
 
 def save_run(run: Run, folder: str | Path) -> None:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import Batch
 from cr5.corpus.language_names import no_such_language
+from cr5.corpus.texts import assign_numbers
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounts, count_tokens
 from cr5.features.tfidf import remap_columns
@@ -166,7 +167,7 @@ def mask_shared_words(texts: dict[str, TokenisedTexts]) -> dict[str, TokenisedTe
     """
     number: dict[str, int] = {}
     words = {
-        lang: np.array([number.setdefault(word, len(number)) for word in tokens.words], np.int64)[tokens.ids]
+        lang: assign_numbers(tokens.words, number)[tokens.ids]
         for lang, tokens in ((lang, documents.tokens) for lang, documents in texts.items())
     }
     keys = {
@@ -185,7 +186,7 @@ def _tokenise(texts: list[str], lang: str, tokeniser: Tokeniser, chunk_texts: in
     ids, lengths = [np.zeros(0, np.int32)], [np.zeros(1, np.int64)]
     with ThreadPoolExecutor(available_cores()) as executor:
         for part in executor.map(partial(tokeniser, lang=lang), chunks):
-            new_id = np.fromiter((id_of.setdefault(w, len(id_of)) for w in part.words), np.int32, len(part.words))
+            new_id = assign_numbers(part.words, id_of, np.int32)
             ids.append(new_id[part.ids])
             lengths.append(np.diff(part.offsets))
     return Tokens(list(id_of), np.concatenate(ids), np.cumsum(np.concatenate(lengths)))

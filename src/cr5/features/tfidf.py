@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.corpus.texts import assign_numbers
+from cr5.corpus.texts import assign_numbers, find_numbers
 from cr5.features import setting
 from cr5.features.counts import WordCounts
 from cr5.features.subwords import Subwords, make_subwords
@@ -158,7 +157,7 @@ class Vocabulary:
 
     def columns(self, words: Sequence[str]) -> Ints:
         """The column of each word, -1 if it is not in the vocabulary."""
-        return np.fromiter(map(self.index.get, words, repeat(-1)), np.int32, len(words))
+        return find_numbers(words, self.index, np.int32)
 
     def _with_outside_columns(self, columns: Ints, words: Sequence[str], outside: Mapping[str, float]) -> Ints:
         """The columns of words, including those outside the vocabulary."""

@@ -140,8 +140,8 @@ def spelling_rows(source: Sequence[str], target: Sequence[str], transliterate: b
     """words x n-grams at unit length, each n-gram weighted by its inverse frequency in the words of both languages."""
     words = [to_latin(each) if transliterate else each for each in (source, target)]
     a, b = (character_ngrams(each, NGRAM_LENGTHS, NGRAM_COLUMNS) for each in words)
-    frequency = sum(np.bincount(rows.indices, minlength=NGRAM_COLUMNS) for rows in (a, b))
-    idf = smooth_idf(frequency, len(source) + len(target))
+    of_a, of_b = (np.bincount(rows.indices, minlength=NGRAM_COLUMNS) for rows in (a, b))
+    idf = smooth_idf(of_a + of_b, len(source) + len(target))
     return tfidf_rows(a, idf, "raw"), tfidf_rows(b, idf, "raw")
 
 

@@ -9,11 +9,11 @@ vocabulary.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
 
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
+from cr5.corpus.texts import find_numbers
 from cr5.features.counts import WordCounts
 from cr5.features.ngrams import word_columns
 from cr5.features.tfidf import Vocabulary, tfidf_rows
@@ -44,7 +44,7 @@ class WordWeights:
 
     def columns(self, words: Sequence[str]) -> Ints:
         """The column of each word."""
-        columns = np.fromiter(map(self.index.get, words, repeat(-1)), np.int64, len(words))
+        columns = find_numbers(words, self.index)
         unknown = np.flatnonzero(columns < 0)
         columns[unknown] = len(self.words) + word_columns([words[i] for i in unknown.tolist()], UNKNOWN_COLUMNS)
         return columns
@@ -71,7 +71,7 @@ def translate_counts(counts: WordCounts, lexicon: Lexicon, target: WordWeights) 
     ``target`` has the target words of the lexicon, in the same order.
     """
     counts = counts.drop_unused_words()
-    rows = np.fromiter(map(lexicon.index.get, counts.words, repeat(-1)), np.int64, len(counts.words))
+    rows = find_numbers(counts.words, lexicon.index)
     known, unknown = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
     k = lexicon.indices.shape[1]
     offsets = np.concatenate([[0], np.cumsum(np.where(rows >= 0, k, 1))])

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array, Sparse
+from cr5.corpus.texts import assign_numbers
 from cr5.evaluate.systems.space import Space
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
@@ -58,10 +59,7 @@ class _SharedTokens(Space):
 
     def _rows(self, parts: Sequence[WordCounts]) -> list[Sparse]:
         columns = self.columns
-        columns_of_words = [
-            np.fromiter((columns.setdefault(word, len(columns)) for word in part.words), np.int32, len(part.words))
-            for part in parts
-        ]
+        columns_of_words = [assign_numbers(part.words, columns, np.int32) for part in parts]
         idf = np.pad(self.idf, (0, len(columns) - len(self.idf)), constant_values=self.unseen_idf)
         return [
             tfidf_rows(remap_columns(part.matrix, columns_of_part, len(idf)), idf, "log")

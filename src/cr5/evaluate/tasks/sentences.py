@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 
 from cr5._typing import Ints
 from cr5.corpus.documents import SCHEMA, Batch
+from cr5.corpus.texts import assign_numbers
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned_sentences import AlignedSentences
 from cr5.evaluate.run_builder import Condition, RunBuilder, csls_facts
@@ -75,11 +76,8 @@ def sample_sentences(
 
 def equivalent_sentences(pair: AlignedSentences) -> Ints:
     """For every sentence the first equivalent row: equal on either side, directly or through other rows."""
-    columns = []
-    for texts in pair.texts:
-        number: dict[str, int] = {}
-        columns.append(np.array([number.setdefault(text, len(number)) for text in texts], np.int64))
-    left, right = columns[0], columns[1] + len(pair)
+    left, right = (assign_numbers(texts, {}) for texts in pair.texts)
+    right = right + len(pair)
     edges = coo_array((np.ones(len(pair), np.int8), (left, right)), shape=(2 * len(pair), 2 * len(pair)))
     labels = connected_components(edges, directed=False)[1][left]
     _, first, position = np.unique(labels, return_index=True, return_inverse=True)
