@@ -1,6 +1,7 @@
-"""Hashes that are the same on every machine: of numbers, by the finaliser of SplitMix64, and of texts, by BLAKE2b."""
+"""Hashes that are the same on every machine: of numbers (SplitMix64), of texts (BLAKE2b) and of JSON (SHA-256)."""
 
 import hashlib
+import json
 from collections.abc import Iterable
 
 import numpy as np
@@ -26,3 +27,8 @@ def hash_texts(texts: Iterable[str]) -> Ints:
 def digest(text: str, size: int) -> bytes:
     """The BLAKE2b digest of a text, of ``size`` bytes."""
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=size).digest()
+
+
+def json_digest(values: object, digits: int) -> str:
+    """The first hex digits of the SHA-256 of values as JSON with sorted keys."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:digits]

@@ -5,7 +5,6 @@ languages takes the first concepts that both have, and each language takes the f
 concept that is a query or a candidate anywhere is never trained on.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from cr5.corpus.languages import find_language
 from cr5.errors import Cr5Error, whole_number
 from cr5.evaluate.runs import Regime
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
+from cr5.hashing import json_digest
 from cr5.storage.json_files import write_json
 from cr5.storage.output_paths import check_output_file
 
@@ -75,7 +75,7 @@ class Split:
         """A short digest of the whole split, independent of the order of the languages."""
         plain = self.to_json() | {"langs": sorted(self.langs)}
         plain["pairs"] = sorted(({**pair, "langs": sorted(pair["langs"])} for pair in plain["pairs"]), key=str)
-        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:8]
+        return json_digest(plain, 8)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; concepts are listed once and then referred to by number."""

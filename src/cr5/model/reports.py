@@ -1,11 +1,10 @@
 """The report of a fit: the identifier of the space, the ridge, an interruption, the entries of an added language."""
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cr5.errors import CorpusError, Cr5Error, FewDocuments, warn
+from cr5.hashing import json_digest
 from cr5.message_parts import plural
 from cr5.settings import Settings
 
@@ -21,7 +20,7 @@ def space_digest(settings: Settings, report: Mapping[str, Any]) -> str | None:
     results = [report.get(name) for name in ("eigenvalues", "energy", "residual", "steps", "concepts", "ridge")]
     rank = report.get("rank", settings.rank)  # which may have been "auto" before the fit
     identity = settings.to_json() | {"rank": rank}
-    return hashlib.sha256(json.dumps([identity, results], sort_keys=True).encode()).hexdigest()[:16]
+    return json_digest([identity, results], 16)
 
 
 def ridge_of(report: Mapping[str, Any]) -> float:

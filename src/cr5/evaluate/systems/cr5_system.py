@@ -1,7 +1,5 @@
 """cr5 as a system: trained within an evaluation, or loaded as a finished model."""
 
-import hashlib
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +12,7 @@ from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
 from cr5.features.tfidf import WordFrequencies, make_vocabulary, word_frequencies
+from cr5.hashing import json_digest
 from cr5.model import Cr5
 from cr5.model.language_encoder import LanguageEncoder
 from cr5.progress import ProgressCallback, no_progress
@@ -114,8 +113,7 @@ def model_space(model: Cr5, langs: Sequence[str] | None = None) -> Cr5Space:
         model.settings.to_json() | {"rank": model.rank},
         *(model.report.get(key) for key in ("languages", "concepts", "energy", "eigenvalues")),
     ]
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:8]
-    signature = f"model {digest}|{_describe(model.settings, model.rank, model.report.get('ridge'))}"
+    signature = f"model {json_digest(identity, 8)}|{_describe(model.settings, model.rank, model.report.get('ridge'))}"
     return Cr5Space(languages, model.settings, _plain(model.report) | {"signature": signature})
 
 

@@ -5,8 +5,6 @@ data"; Litschko et al., "Unsupervised cross-lingual information retrieval"), tra
 systems. It ignores concept numbers: what relates the languages is a dictionary, or the strings that they share.
 """
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +22,7 @@ from cr5.evaluate.systems.space import NotApplicableError, Space, System
 from cr5.evaluate.texts import TokenisedTexts, counts_by_column
 from cr5.features.tfidf import tfidf_rows
 from cr5.features.tokeniser import Tokens
+from cr5.hashing import json_digest
 from cr5.machine import available_cores
 from cr5.retrieval.vectors import unit_rows
 
@@ -231,7 +230,7 @@ def _describe(dictionaries: Mapping[tuple[str, str], WordPairs] | None) -> str:
     if dictionaries is None:
         return "identical strings"
     content = sorted((*langs, *pair) for langs, pairs in dictionaries.items() for pair in pairs)
-    return "dictionary " + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]
+    return f"dictionary {json_digest(content, 8)}"
 
 
 def _seed_pairs(
