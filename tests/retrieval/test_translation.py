@@ -21,8 +21,8 @@ from cr5.retrieval.translation import (
     word_weights,
 )
 
-ENGLISH = WordWeights(["the", "dog", "cat", "hound"], np.array([1, 2, 3, 4], np.float32), 5.0)
-ITALIAN = WordWeights(["il", "cane", "gatto"], np.array([1.5, 2.5, 3.5], np.float32), 4.5)
+ENGLISH = WordWeights({"the": 0, "dog": 1, "cat": 2, "hound": 3}, np.array([1, 2, 3, 4], np.float32), 5.0)
+ITALIAN = WordWeights({"il": 0, "cane": 1, "gatto": 2}, np.array([1.5, 2.5, 3.5], np.float32), 4.5)
 THERE = {"the": {"il": 1.0}, "dog": {"cane": 0.75, "gatto": 0.25}, "cat": {"gatto": 1.0}, "hound": {"cane": 1.0}}
 BACK = {"il": {"the": 1.0}, "cane": {"dog": 0.5, "hound": 0.5}, "gatto": {"cat": 1.0}}
 QUERIES = ["The dog, the hound and Rotterdam", "cat cat cane", "", "Gdansk Gdansk"]
@@ -30,9 +30,10 @@ CANDIDATES = ["il cane di Rotterdam", "gatto", "gdansk dog", ""]
 
 
 def lexicon(translations: dict[str, dict[str, float]], source: WordWeights, target: WordWeights) -> Lexicon:
-    rows = [[*translations[word].items(), (target.words[0], 0.0)][:2] for word in source.words]
+    source_words, target_words = list(source.index), list(target.index)
+    rows = [[*translations[word].items(), (target_words[0], 0.0)][:2] for word in source_words]
     indices = [[target.index[word] for word, _ in row] for row in rows]
-    return Lexicon(source.words, target.words, np.array(indices, np.int32), np.array([[p for _, p in r] for r in rows]))
+    return Lexicon(source_words, target_words, np.array(indices, np.int32), np.array([[p for _, p in r] for r in rows]))
 
 
 def count(texts: list[str], lang: str) -> WordCounts:
@@ -40,7 +41,7 @@ def count(texts: list[str], lang: str) -> WordCounts:
 
 
 def unit(expected: dict[str, float], weights: WordWeights) -> dict[str, float]:
-    idf = dict(zip(weights.words, weights.idf.tolist(), strict=True))
+    idf = dict(zip(weights.index, weights.idf.tolist(), strict=True))
     row = {word: math.log(1 + n) * idf.get(word, weights.unseen_idf) for word, n in expected.items()}
     length = math.sqrt(sum(value**2 for value in row.values())) or 1
     return {word: value / length for word, value in row.items()}
@@ -114,7 +115,7 @@ def test_weights_of_a_model_are_its_idf_to_the_power_of_one_also_that_of_a_new_w
         for each in (power, 1.0)
     )
     weights = word_weights(model, 3)
-    assert weights.words == plain.words
+    assert list(weights.index) == plain.words
     np.testing.assert_allclose(weights.idf, plain.idf, rtol=1e-6)
     assert weights.unseen_idf == pytest.approx({"plain": math.log(3) + 1, "smooth": math.log(4) + 1}[idf])
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import Batch
 from cr5.corpus.language_names import no_such_language
-from cr5.corpus.texts import assign_numbers
+from cr5.corpus.texts import assign_numbers, find_numbers
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounts, count_tokens
 from cr5.features.tfidf import remap_columns
@@ -149,15 +149,14 @@ def read_texts(
             texts = [_every_nth_line(text, i, len(order)) for text in texts]
         tokens = _tokenise(texts, lang, tokeniser, chunk_texts)
         titles = [title or _beginning(text) for title, text in zip(titles, texts, strict=True)]
-        concepts = np.fromiter(map(number.__getitem__, names), np.int64, len(names))
+        concepts = find_numbers(names, number)
         languages[lang] = TokenisedTexts(tokens, concepts, titles)
     return EvaluationCorpus(list(number), languages, digest, tokeniser, raw_texts, comparable)
 
 
 def counts_by_column(counts: WordCounts, column: Mapping[str, int]) -> Sparse:
     """Texts x columns: the counts with each word in its column; words without one are left out."""
-    columns = np.fromiter((column.get(word, -1) for word in counts.words), np.int32, len(counts.words))
-    return remap_columns(counts.matrix, columns, len(column))
+    return remap_columns(counts.matrix, find_numbers(counts.words, column, np.int32), len(column))
 
 
 def mask_shared_words(texts: dict[str, TokenisedTexts]) -> dict[str, TokenisedTexts]:

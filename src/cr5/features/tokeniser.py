@@ -9,7 +9,7 @@ same rules to it in plain Python.
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import compress
@@ -121,7 +121,7 @@ class Tokeniser:
             unstable = pc.match_substring_regex(array, _UNSTABLE.pattern)
             all_stable = not pc.any(unstable).as_py()
             if self.normalise and not all_stable:
-                array = _normalise(array, unstable)
+                array = _change_texts(array, unstable, normalise_text)
             if self.segment and self.segment_by == "script":
                 array = _segment_runs(array)
             elif self.segment and needs_segmenting(lang):
@@ -205,13 +205,15 @@ def needs_segmenting(lang: str) -> bool:
     return primary_subtag(lang) in UNSPACED_LANGUAGES
 
 
-def _normalise(array: "pa.LargeStringArray", unstable: "pa.BooleanArray") -> "pa.LargeStringArray":
-    """NFKC without soft hyphens, for the texts that may change by it."""
+def _change_texts(
+    array: "pa.LargeStringArray", chosen: "pa.BooleanArray", change: Callable[[str], str]
+) -> "pa.LargeStringArray":
+    """The texts, of which those chosen are changed."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts = [normalise_text(text) for text in array.filter(unstable).to_pylist()]
-    return pc.replace_with_mask(array, unstable, pa.array(texts, pa.large_string()))
+    texts = [change(text) for text in array.filter(chosen).to_pylist()]
+    return pc.replace_with_mask(array, chosen, pa.array(texts, pa.large_string()))
 
 
 def normalise_text(text: str) -> str:
@@ -241,14 +243,11 @@ def _blank_ascii(array: "pa.LargeStringArray") -> "pa.LargeStringArray":
 
 def _segment_runs(array: "pa.LargeStringArray") -> "pa.LargeStringArray":
     """Separate the words that ICU finds in runs of scripts without spaces, and the runs from what is around them."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     if not may_have_runs(array):
         return array
-    has_run = pc.match_substring_regex(array, f"[{_UNSPACED}]")
-    texts = [_segment_text(text) for text in array.filter(has_run).to_pylist()]
-    return pc.replace_with_mask(array, has_run, pa.array(texts, pa.large_string()))
+    return _change_texts(array, pc.match_substring_regex(array, f"[{_UNSPACED}]"), _segment_text)
 
 
 def may_have_runs(array: "pa.LargeStringArray") -> bool:

@@ -113,7 +113,7 @@ class LexiconView:
         self, queries: WordCounts, query_lang: str, candidates: WordCounts, candidate_lang: str
     ) -> tuple[Matrix, Matrix] | None:
         """The rows of both sides in both languages; None if one language has no vocabulary."""
-        if not len(self.weights(query_lang).words) or not len(self.weights(candidate_lang).words):
+        if not self.weights(query_lang).index or not self.weights(candidate_lang).index:
             return None
         original = self._original(queries, query_lang), self._original(candidates, candidate_lang)
         if query_lang == candidate_lang:

@@ -6,7 +6,7 @@ spelled alike in both languages. Words that no vocabulary has are in columns of 
 vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,16 +26,11 @@ UNKNOWN_COLUMNS = 2**20
 
 @dataclass(frozen=True)
 class WordWeights:
-    """The vocabulary of a language, the IDF of each word (to the power of 1), and that of a word never seen."""
+    """The column of each word of a language, its IDF (to the power of 1), and that of a word never seen."""
 
-    words: Sequence[str]
+    index: Mapping[str, int]
     idf: Array
     unseen_idf: float
-
-    @cached_property
-    def index(self) -> dict[str, int]:
-        """word -> column."""
-        return {word: i for i, word in enumerate(self.words)}
 
     @cached_property
     def column_idf(self) -> Array:
@@ -46,14 +41,14 @@ class WordWeights:
         """The column of each word."""
         columns = find_numbers(words, self.index)
         unknown = np.flatnonzero(columns < 0)
-        columns[unknown] = len(self.words) + word_columns([words[i] for i in unknown.tolist()], UNKNOWN_COLUMNS)
+        columns[unknown] = len(self.index) + word_columns([words[i] for i in unknown.tolist()], UNKNOWN_COLUMNS)
         return columns
 
 
 def word_weights(vocabulary: Vocabulary, documents: int) -> WordWeights:
     """The weights of a model's language, whose IDF is over ``documents``."""
     unseen_idf = vocabulary.weighting.unseen_idf(documents)
-    return WordWeights(vocabulary.words, vocabulary.base_idf.astype(np.float32), unseen_idf)
+    return WordWeights(vocabulary.index, vocabulary.base_idf.astype(np.float32), unseen_idf)
 
 
 def original_rows(counts: WordCounts, weights: WordWeights) -> Sparse:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cr5._typing import Array
+from cr5.corpus.texts import find_numbers
 from cr5.features.subwords import Subwords
 from cr5.features.tfidf import Vocabulary
 from cr5.storage.language_map import LanguageMap, in_single_precision
@@ -26,7 +27,7 @@ def folded_start(vocabularies: Mapping[str, Vocabulary], languages: Mapping[str,
 
 def _rows(vocabulary: Vocabulary, language: LanguageMap) -> Array:
     index = {word: i for i, word in enumerate(language.words)}
-    old = np.fromiter((index.get(word, -1) for word in vocabulary.words), np.int64, len(vocabulary.words))
+    old = find_numbers(vocabulary.words, index)
     known, subwords = old >= 0, language.subwords
     result = np.zeros((len(old), language.offset.size), np.float32)
     # A word adds tf * idf * its row to the vector of a text, and the idf has changed.

@@ -14,6 +14,7 @@ from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import error_reporter
 from cr5.corpus.skipped import OnError, Skipped, check_on_error
 from cr5.corpus.tables import ErrorReporter
+from cr5.corpus.texts import find_numbers
 from cr5.errors import CorpusError
 from cr5.evaluate.paper_data.indices import ConceptIndex, concept_index, read_word_index
 from cr5.evaluate.paper_data.text_files import BLOCK_BYTES, SKIP_LINES, Entries, parse_lines, read_columns, read_entries
@@ -137,7 +138,7 @@ def read(
     number = {name: i for i, name in enumerate(sorted({name for own in names.values() for name in own}))}
     texts = {}
     for lang, own_names in names.items():
-        concepts = np.fromiter(map(number.__getitem__, own_names), np.int64, len(own_names))
+        concepts = find_numbers(own_names, number)
         documents = data.pop(lang)
         titles = [title or name for title, name in zip(documents.titles, own_names, strict=True)]
         texts[lang] = CountedTexts(documents.counts, concepts, titles, documents.frequent)
@@ -240,7 +241,7 @@ class _LanguageReader:
     def _documents(self, entries: Entries, concepts: ConceptIndex) -> _Documents:
         """Look up the concepts and words of a block, and report those that do not exist."""
         names, codes, word_ids, counts, lines, block = entries
-        rows = np.fromiter((concepts.row_of.get(name, -1) for name in names), np.int64, len(names))[codes]
+        rows = find_numbers(names, concepts.row_of)[codes]
         positions = self.words.find(word_ids)
         valid = (rows >= 0) & (positions >= 0) & (counts >= 0) & (counts <= _LARGEST_COUNT)
         if not valid.all():
