@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5.corpus.fields import FIELDS, NO_FIELDS
-from cr5.errors import CorpusError, Cr5Error
+from cr5.errors import CorpusError, Cr5Error, whole_number
 from cr5.index.filters import Filter, Where
 from cr5.index.stores.rows import (
     TEXT_COLUMNS,
@@ -242,8 +242,7 @@ class Store(ABC):
             raise Cr5Error(f"the query vectors have shape {vectors.shape}; it must be (queries, {self.rank})")
         if not np.isfinite(vectors).all():
             raise Cr5Error("a query vector is not finite")
-        if k < 1:
-            raise Cr5Error(f"`k={k}` is not positive; use 1 or more")
+        whole_number("k", k, 1)
         return vectors
 
     # Full text
@@ -424,8 +423,7 @@ class Store(ABC):
 
 def _checked_words(words: Sequence[QueryWord], lang: str, k: int) -> QueryKeys:
     """The words of a query as arrays; an error if a weight, or k, is wrong."""
-    if k < 1:
-        raise Cr5Error(f"`k={k}` is not positive; use 1 or more")
+    whole_number("k", k, 1)
     return QueryKeys.make(words, lang)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cr5.corpus.fields import FIELDS, NO_FIELDS, canonical_text
 from cr5.corpus.tables import RecordError
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, whole_number
 from cr5.message_parts import quoted
 
 MAX_KEY_BYTES = 1000  # of an id or a language; PostgreSQL's indexes hold little more
@@ -23,9 +23,8 @@ Floats: TypeAlias = NDArray[np.float32]
 
 def make_schema(rank: int, language_count: int) -> pa.Schema:
     """The columns of a store of vectors of ``rank`` numbers, with one number of hubness for each language."""
-    for name, value in [("rank", rank), ("language_count", language_count)]:
-        if value < 1:
-            raise Cr5Error(f"`{name}={value}` is not positive; use 1 or more")
+    whole_number("rank", rank, 1)
+    whole_number("language_count", language_count, 1)
     fields = [pa.field(name, pa.string(), nullable=False) for name in TEXT_COLUMNS]
     fields.append(pa.field("vector", pa.list_(pa.float32(), rank), nullable=False))
     fields.append(pa.field("hubness", pa.list_(pa.float32(), language_count), nullable=False))
