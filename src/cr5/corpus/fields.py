@@ -74,13 +74,13 @@ def check_scalar(value: object, name: str) -> Scalar:
     raise RecordError(_REASON, f"{name} is {describe(value)}, which JSON does not have; write it as a string")
 
 
-def field_label(name: str) -> str:
+def _field_label(name: str) -> str:
     """A field as messages name it."""
     return f"field {quoted(name)} of 'fields'"
 
 
 def _check_value(value: object, name: str, *, nested: bool = False) -> object:
-    label = field_label(name)
+    label = _field_label(name)
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, list | tuple):

@@ -104,12 +104,12 @@ def column_problem(names: Sequence[str], required: Collection[str], optional: It
 def type_problem(schema: pa.Schema, names: Iterable[str], with_integers: str) -> str | None:
     """What is wrong with the types of columns of text, of which one may have integers; None if nothing is."""
     for field in [schema.field(name) for name in names if name in schema.names]:
-        if not is_text_type(field.type, or_integers=field.name == with_integers):
+        if not _is_text_type(field.type, or_integers=field.name == with_integers):
             return f"column '{field.name}' is {field.type}, not string; write it as strings"
     return None
 
 
-def is_text_type(column_type: pa.DataType, *, or_integers: bool) -> bool:
+def _is_text_type(column_type: pa.DataType, *, or_integers: bool) -> bool:
     """Whether a column has strings or nothing but nulls, or integers where these are allowed."""
     if pa.types.is_dictionary(column_type):
         column_type = column_type.value_type

@@ -71,7 +71,7 @@ class ExampleSample:
         self.kept = sorted(self.kept, key=itemgetter(0))[: self.size]
 
 
-def proportional_examples(answered: ExampleSample, failed: ExampleSample, size: int) -> list[ReportExample]:
+def _proportional_examples(answered: ExampleSample, failed: ExampleSample, size: int) -> list[ReportExample]:
     """Answered and failed queries in the proportion in which they occur, also among the first n for every n."""
     seen = answered.seen + failed.seen
     size = min(size, seen)
@@ -175,7 +175,7 @@ class RunBuilder:
             list(self.queries.values()),
             self.scores,
             list(trained.values())[::-1],
-            proportional_examples(self._answered, self._failed, EXAMPLES),
+            _proportional_examples(self._answered, self._failed, EXAMPLES),
             notes,
             self.failed,
             example_seed=self.seed,

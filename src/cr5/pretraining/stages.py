@@ -48,7 +48,7 @@ def work_path(output: Path) -> Path:
     return sibling_path(output, "pretraining")
 
 
-def has_begun(output: Path) -> bool:
+def _has_begun(output: Path) -> bool:
     """Whether a pretraining to this folder was begun before."""
     return (work_path(output) / "state.json").exists()
 
@@ -85,7 +85,7 @@ def pretrain(
     if len(request.langs) < 2:
         raise Cr5Error(f"`langs={','.join(request.langs)}` is one language; a model needs at least two")
     work = work_path(output)
-    begun = has_begun(output)
+    begun = _has_begun(output)
     if not begun:
         check_model_folder(output)
         if has_model(output):
@@ -217,14 +217,14 @@ class _Pretraining:
         """Write README.md into the folder of the model."""
         card = model_card(
             open_model(self.output), name=repo or self.output.name, repo=repo, licence=licence,
-            corpus=describe_corpus(read_json(self.corpus / MANIFEST)), run=read_run(self.evaluation),
+            corpus=_describe_corpus(read_json(self.corpus / MANIFEST)), run=read_run(self.evaluation),
         )  # fmt: skip
         with atomic_write(self.output / CARD) as file:
             file.write(card.encode())
         return {"repo": repo, "licence": licence}
 
 
-def describe_corpus(manifest: Mapping[str, Any]) -> str:
+def _describe_corpus(manifest: Mapping[str, Any]) -> str:
     """A sentence about a Wikipedia corpus: which dumps, of which dates, and how they are aligned."""
     names = {"cirrus": "search-index dumps", "xml": "XML dumps", "parquet": "Parquet export"}
     dates: dict[str, list[str]] = {}

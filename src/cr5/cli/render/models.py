@@ -36,7 +36,7 @@ def path_table(report: dict[str, Any]) -> None:
             style="bold" if chosen else "",
         )
     out.print(table)
-    if text := path_explanation(report):
+    if text := _path_explanation(report):
         out.print(text, style="dim")
 
 
@@ -56,7 +56,7 @@ def added_language(model: Cr5, lang: str, path: Path, seconds: float) -> None:
     out.print(f"model with {', '.join(model.langs)}: {path}", soft_wrap=True)
 
 
-def path_explanation(report: dict[str, Any]) -> str:
+def _path_explanation(report: dict[str, Any]) -> str:
     """What the columns of the ridge path mean; "" for reports of older versions, which do not have the queries."""
     queries, shares = report.get("ridge_queries"), report.get("ridge_shares") or [1.0]
     if not queries:

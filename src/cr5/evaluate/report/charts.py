@@ -57,7 +57,7 @@ class SystemStyle:
     def marker(self, x: float, y: float) -> str:
         """The outline of a small shape, one of six, around a point."""
         shapes = (
-            circle(x, y, 2.9),
+            _circle(x, y, 2.9),
             f"M{x - 2.5:.1f} {y - 2.5:.1f}h5v5h-5z",
             f"M{x:.1f} {y - 3.3:.1f}l3.3 5.7h-6.6z",
             f"M{x:.1f} {y - 3.6:.1f}l3.6 3.6l-3.6 3.6l-3.6 -3.6z",
@@ -112,7 +112,7 @@ class Chart:
     curves: list[Curve]
 
 
-def circle(x: float, y: float, radius: float) -> str:
+def _circle(x: float, y: float, radius: float) -> str:
     return f"M{x - radius:.1f} {y:.1f}a{radius} {radius} 0 1 0 {2 * radius} 0a{radius} {radius} 0 1 0 {-2 * radius} 0"
 
 
@@ -175,7 +175,7 @@ def ridge_chart(name: str, path: Sequence[dict[str, Any]], chosen: float | None,
         ridge, at = f"{point['ridge']:g}", f"{x(i):.1f}"
         is_chosen = point["ridge"] == chosen
         label_class = "ink" if is_chosen else None
-        markers.append(Marker(circle(x(i), y(value), 5 if is_chosen else 2.5), f"ridge {ridge}: P@1 {value:.1f} %"))
+        markers.append(Marker(_circle(x(i), y(value), 5 if is_chosen else 2.5), f"ridge {ridge}: P@1 {value:.1f} %"))
         labels.append(Label(ridge, at, str(height - below + 15), css_class=label_class))
         if is_chosen:
             labels.append(Label(f"{value:.1f}", at, f"{y(value) - 9:.1f}", css_class=label_class))

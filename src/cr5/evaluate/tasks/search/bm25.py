@@ -40,13 +40,13 @@ class Bm25Search:
         result = []
         for i, right in enumerate(answers):
             part = slice(scores.indptr[i], scores.indptr[i + 1])
-            found = first_documents(scores.indices[part], scores.data[part], depth)
+            found = _first_documents(scores.indices[part], scores.data[part], depth)
             ranks = [rank for rank, row in enumerate(found, 1) if documents.ids[row] in right]
             result.append(min(ranks, default=0))
         return result
 
 
-def first_documents(rows: Array, scores: Array, depth: int) -> list[int]:
+def _first_documents(rows: Array, scores: Array, depth: int) -> list[int]:
     """The rows with the highest positive scores, best first; of equal ones the smaller number first."""
     order = np.lexsort((rows, -scores))[:depth]
     return [int(rows[i]) for i in order if scores[i] > 0]
