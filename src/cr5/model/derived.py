@@ -39,7 +39,7 @@ def merge(a: TrainedParts, b: TrainedParts, settings: tuple[Settings, Settings])
     if not identical and (spaces[0] is None or spaces[0] != spaces[1]):
         raise Cr5Error(
             f"`other` ({', '.join(b.languages)}) has another vector space: it was not trained together with this model "
-            f"({', '.join(a.languages)}), so that their vectors cannot be compared; merge models that were made of one "
+            f"({', '.join(a.languages)}), so their vectors cannot be compared; merge models that were made of one "
             "trained model, or train one with all languages"
         )
     if settings[0].tokeniser != settings[1].tokeniser or settings[0].weighting != settings[1].weighting:
