@@ -1,7 +1,6 @@
 """Reading a corpus from files, folders, globs and standard input, as a stream of batches."""
 
 import glob
-import json
 import os
 import re
 import sys
@@ -25,6 +24,7 @@ from cr5.corpus.texts import describe, is_table, one_or_several
 from cr5.data import BUILTIN, FOLDER
 from cr5.errors import CorpusError, Cr5TypeError
 from cr5.storage.compressed import READ_ERRORS, SUFFIXES, describe_error, open_decompressed
+from cr5.storage.json_files import read_json
 
 MANIFEST = "manifest.json"  # in a folder that cr5 writes file by file: says whether it is complete
 
@@ -253,8 +253,8 @@ def _files_below(folder: str, ignored: list[str]) -> list[str]:
 
 
 def _check_complete(folder: Path) -> None:
-    manifest = None
+    manifest: dict[str, Any] = {}
     with suppress(OSError, ValueError):  # another program's manifest
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-    if isinstance(manifest, dict) and manifest.get("complete") is False:
+        manifest = read_json(folder / MANIFEST)
+    if manifest.get("complete") is False:
         raise CorpusError(f"{folder}: this corpus is not complete; repeat the command that writes it, which resumes")

@@ -5,7 +5,6 @@ languages takes the first concepts that both have, and each language takes the f
 concept that is a query or a candidate anywhere is never trained on.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +20,7 @@ from cr5.errors import Cr5Error, whole_number
 from cr5.evaluate.runs import Regime
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts
 from cr5.hashing import json_digest
-from cr5.storage.json_files import write_json
+from cr5.storage.json_files import read_json, write_json
 from cr5.storage.output_paths import check_output_file
 
 QuerySet: TypeAlias = Literal["test", "validation"]
@@ -133,7 +132,7 @@ class Split:
     def load(cls, path: str | Path) -> "Split":
         """Read a split from a file."""
         try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
+            values = read_json(Path(path))
             stored_format = values["format"]
             if stored_format == FORMAT:
                 return cls.from_json(values)

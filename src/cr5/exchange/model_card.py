@@ -9,6 +9,7 @@ from typing import Any
 from cr5.errors import Cr5Error
 from cr5.message_parts import format_bytes
 from cr5.settings import without_groups
+from cr5.storage.json_files import read_json
 from cr5.storage.model_files import ModelFolder
 
 CARD = "README.md"
@@ -58,8 +59,8 @@ def read_run(path: str | Path) -> dict[str, Any]:
     """The content of run.json, given the file or its folder."""
     file = Path(path) / "run.json" if Path(path).is_dir() else Path(path)
     try:
-        run = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(run, dict) and isinstance(run["means"], list):
+        run = read_json(file)
+        if isinstance(run["means"], list):
             return run
     except FileNotFoundError:
         raise Cr5Error(f"`evaluation={str(path)!r}` has no run.json; name a folder that cr5 eval wrote") from None

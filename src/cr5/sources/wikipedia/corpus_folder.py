@@ -15,7 +15,7 @@ from cr5.errors import Cr5Error
 from cr5.message_parts import reason
 from cr5.sources.wikipedia.work_files import load_json
 from cr5.storage.atomic import discard
-from cr5.storage.json_files import write_json
+from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
 
 SOURCE = "wikipedia"
@@ -37,13 +37,13 @@ def corpus_file(output: Path, lang: str, number: int) -> Path:
 
 def check_folder(output: Path, langs: Sequence[str]) -> None:
     """Raise a ``Cr5Error`` if files that we did not write are where those of ``langs`` or the manifest will be."""
-    manifest: Any = {"source": SOURCE}
+    manifest: dict[str, Any] = {"source": SOURCE}
     with suppress(FileNotFoundError, NotADirectoryError):
         try:
-            manifest = json.loads((output / MANIFEST).read_bytes())
+            manifest = read_json(output / MANIFEST)
         except ValueError:
-            manifest = None
-    is_ours = work_folder(output).exists() or (isinstance(manifest, dict) and manifest.get("source") == SOURCE)
+            manifest = {}
+    is_ours = work_folder(output).exists() or manifest.get("source") == SOURCE
     if not is_ours:
         raise Cr5Error(f"{output / MANIFEST}: belongs to a corpus from another source; name another folder")
     for path in sorted(output.glob("*.parquet")):
