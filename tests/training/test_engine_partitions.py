@@ -59,6 +59,18 @@ def test_an_array_may_replace_another_of_any_width(partition: Partition) -> None
             np.testing.assert_array_equal(A, count * np.ones(width) - 0.5)
 
 
+def test_a_renamed_array_changes_by_itself_if_it_has_two_new_names(partition: Partition) -> None:
+    def name_twice(rows: dict[str, Array]) -> None:
+        rows["B"] = rows["C"] = rows.pop("A")
+
+    partition.map(partial(fill, width=2))
+    partition.map(name_twice)
+    partition.map(lambda rows: rows.update(C=-rows["C"]))
+    for count, B, C in zip(counts(partition), partition.get("B"), partition.get("C"), strict=True):
+        np.testing.assert_array_equal(B, count + np.arange(2.0))
+        np.testing.assert_array_equal(C, -B)
+
+
 def test_two_arrays_may_swap_their_names(partition: Partition) -> None:
     def swap(rows: dict[str, Array]) -> None:
         rows["A"], rows["B"] = rows["B"], rows["A"]

@@ -9,7 +9,9 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from cr5._typing import Array, Sparse
-from cr5.training.engines.kernels import Matrix, Tuning
+from cr5.storage.scratch import ScratchArrays
+from cr5.training.engines.cpu import transpose
+from cr5.training.engines.kernels import Matrix, Tuning, add_row_sums
 
 SHAPES = {
     "square": (40, 40, 0.2),
@@ -175,3 +177,21 @@ def test_the_pieces_of_rows_cover_every_nonzero_once() -> None:
     nonempty = order[begins[order] < ends[order]]
     np.testing.assert_array_equal(np.concatenate([np.arange(begins[i], ends[i]) for i in nonempty]), np.arange(X.nnz))
     assert set(rows.tolist()) == set(range(X.shape[0]))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_transpose_is_the_same_on_any_number_of_threads(shape: str, threads: int) -> None:
+    X = sparse(shape)
+    found, expected = transpose(X, ScratchArrays(), threads), csr_array(X.T)
+    for name in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        assert getattr(found, name).dtype == getattr(X, name).dtype
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_sums_of_rows_are_added_to_in_double_precision(power: int) -> None:
+    X, total = sparse("dense"), np.arange(20.0)
+    add_row_sums(X.indptr, X.data, power, total)
+    rows = enumerate(np.split(X.data, X.indptr[1:-1]))
+    np.testing.assert_array_equal(total, [sum((float(a) ** power for a in row), float(i)) for i, row in rows])

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self, get_args
@@ -12,7 +13,7 @@ import numpy as np
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.errors import Cr5Error, Cr5TypeError, whole_number
-from cr5.machine import available_cores, available_memory
+from cr5.machine import available_cores, available_memory, run_on_threads
 from cr5.storage.scratch import ScratchArrays
 from cr5.training.engines import BlockInfo, Engine
 from cr5.training.engines.local import LocalEngine, LocalPartition
@@ -23,6 +24,7 @@ if TYPE_CHECKING:  # compiled loops, which are loaded when a fit begins
 
 CHUNK_ROWS = 2048  # that a function is called with at a time: they stay in the cache between its operations
 NONZEROS_AT_ONCE = 2**22  # in passes over a sparse matrix, so that temporary arrays stay small
+MAX_SPANS = 256  # that the rows of a partition are divided into, if that is fewer than their chunks
 SCRATCH_BYTES = 2**28  # of a memory budget, for temporary arrays, whatever the data
 
 
@@ -59,8 +61,21 @@ def _squares(M: Sparse, release: Callable[..., None]) -> Iterator[tuple[Ints, In
         release(M.data, M.indices)
 
 
-def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
-    """X' by rows, as many of its rows at a time as a budget allows, each in one pass over X."""
+def _slices_of_equal_work(indptr: Ints, nonzeros: int) -> list[slice]:
+    """Consecutive rows with about so many nonzeros; an empty row is work, too."""
+    work = indptr.astype(np.int64) + np.arange(len(indptr))
+    parts = max(1, -(-int(work[-1] - work[0]) // nonzeros))
+    cuts = np.searchsorted(work, np.linspace(work[0], work[-1], parts + 1)).tolist()
+    return [slice(first, last) for first, last in pairwise(cuts) if first < last]
+
+
+def transpose(X: Sparse, scratch: ScratchArrays, threads: int) -> Sparse:
+    """X' by rows: in memory a range of rows on each thread, within a budget as many at a time as it allows.
+
+    Each range takes one pass over X.
+    """
+    if scratch.budget_bytes is None:
+        return _transpose_in_memory(X, threads)
     from scipy.sparse import csr_array
 
     from cr5.training.engines.kernels import copy_columns
@@ -70,9 +85,7 @@ def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
         sizes += np.bincount(X.indices[begin : begin + NONZEROS_AT_ONCE], minlength=X.shape[1])
         scratch.release(X.indices)
     indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(X.indptr.dtype)
-    budget, entry_bytes = scratch.budget_bytes, X.dtype.itemsize + X.indices.itemsize
-    max_nonzeros = X.nnz if budget is None else budget // 4 // entry_bytes
-    step = len(X.indptr) if budget is None else CHUNK_ROWS
+    max_nonzeros = scratch.budget_bytes // 4 // (X.dtype.itemsize + X.indices.itemsize)
 
     def parts() -> Iterator[Sparse]:
         first = 0
@@ -80,8 +93,8 @@ def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
             last = max(first + 1, int(np.searchsorted(indptr, indptr[first] + max_nonzeros, side="right")) - 1)
             places = indptr[first : last + 1] - indptr[first]
             rows, values = np.empty(places[-1], X.indices.dtype), np.empty(places[-1], X.dtype)
-            for begin in range(0, X.shape[0], step):
-                ends = X.indptr[begin : begin + step + 1]
+            for begin in range(0, X.shape[0], CHUNK_ROWS):
+                ends = X.indptr[begin : begin + CHUNK_ROWS + 1]
                 part = slice(ends[0], ends[-1])
                 copy_columns(first, last, begin, ends, X.indices[part], X.data[part], places, rows, values)
                 scratch.release(X.indices, X.data)
@@ -90,6 +103,34 @@ def _transpose(X: Sparse, scratch: ScratchArrays) -> Sparse:
             first = last
 
     return scratch.stack_rows(parts(), (X.shape[1], X.shape[0]), X.nnz, X.dtype, X.indices.dtype)
+
+
+def _transpose_in_memory(X: Sparse, threads: int) -> Sparse:
+    """X' by rows. Every thread reads all of X, and copies the columns of one range at a time."""
+    from scipy.sparse import csr_array
+
+    from cr5.training.engines.kernels import copy_columns, count_columns
+
+    sizes = np.zeros(X.shape[1], np.int64)
+    equal = np.linspace(0, X.shape[1], threads + 1).astype(np.int64).tolist()
+    ranges = iter(list(pairwise(equal)))
+
+    def count() -> None:
+        for first, last in ranges:  # next() on it is atomic
+            count_columns(first, X.indices, sizes[first:last])
+
+    run_on_threads(count, threads)
+    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(X.indptr.dtype)
+    rows, values = np.empty(X.nnz, X.indices.dtype), np.empty(X.nnz, X.dtype)
+    parts = iter(_slices_of_equal_work(indptr, -(-(X.nnz + len(indptr)) // threads)))
+
+    def copy() -> None:
+        for part in parts:  # next() on it is atomic
+            places = indptr[part].copy()
+            copy_columns(part.start, part.stop, 0, X.indptr, X.indices, X.data, places, rows, values)
+
+    run_on_threads(copy, threads)
+    return csr_array((values, rows, indptr), shape=(X.shape[1], X.shape[0]), copy=False)
 
 
 def engine_or_cpu(engine: Engine | None, threads: int | None = None) -> Engine:
@@ -213,15 +254,29 @@ class CpuEngine(LocalEngine):
         S = self.concepts.arrays[0][source]
         for block, named in zip(self.blocks, self.documents.arrays, strict=True):
             U = named[target] = self.scratch.empty((len(block.concepts), S.shape[1]), S.dtype)
-            for begin in range(0, len(U), self._rows(len(U))):
-                rows = slice(begin, begin + self._rows(len(U)))
-                np.take(S, block.concepts[rows], axis=0, out=U[rows])
-                self.scratch.release(S, U)
+            chunks = iter([slice(begin, begin + self.chunk_rows) for begin in range(0, len(U), self.chunk_rows)])
+
+            def copy(U: Array = U, concepts: Ints = block.concepts, chunks: Iterator[slice] = chunks) -> None:
+                for rows in chunks:  # next() on it is atomic
+                    # The numbers are valid: another mode than "clip" would copy the rows twice.
+                    np.take(S, concepts[rows], axis=0, out=U[rows], mode="clip")
+                    self.scratch.release(S, U)
+
+            run_on_threads(copy, self.threads)
 
     def column_sums(self, target: str, power: int) -> None:
+        from cr5.training.engines.kernels import add_row_sums
+
         for block, named in zip(self.blocks, self.words.arrays, strict=True):
-            total = np.zeros(block.X.shape[1])
-            add_column_sums(total, block.X, power, self.scratch.release)
+            X, total = block.columns.X, np.zeros(block.X.shape[1])
+            rows = iter(_slices_of_equal_work(X.indptr, NONZEROS_AT_ONCE))
+
+            def add_up(X: Sparse = X, total: Array = total, rows: Iterator[slice] = rows) -> None:
+                for some in rows:  # next() on it is atomic
+                    add_row_sums(X.indptr[some.start : some.stop + 1], X.data, power, total[some])
+                    self.scratch.release(X.data)
+
+            run_on_threads(add_up, self.threads)
             named[target] = total[:, None]
 
     def inverse_diagonal(self, source: str, target: str, ridge: float) -> None:
@@ -279,7 +334,7 @@ class _MatrixAndTranspose:
     @cached_property
     def columns(self) -> "Matrix":
         """X' by rows."""
-        return self._matrix(_transpose(self.X, self.scratch))
+        return self._matrix(transpose(self.X, self.scratch, self.threads))
 
     def _matrix(self, X: Sparse) -> "Matrix":
         from cr5.training.engines.kernels import Matrix, Tuning
@@ -312,14 +367,16 @@ class CpuPartition(LocalPartition):
 
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
         blocks = zip(self.sizes, self.arrays, *arguments, strict=True)
-        tasks = [_Task(function, each, size, named, self.scratch) for size, named, *each in blocks]
+        tasks = [_Task(function, each, size, named, self.scratch, self.chunk_rows) for size, named, *each in blocks]
+        # Chunks that one thread processes one after another, as many whatever the number of threads: their results are
+        # added in the order of the rows, so that the sum does not depend on it.
+        at_once = max(1, sum(self.sizes) // self.chunk_rows // MAX_SPANS) * self.chunk_rows
         work = [
-            (task, slice(begin, begin + self.chunk_rows))
+            (task, slice(begin, min(begin + at_once, max(task.size, 1))))
             for task in tasks
-            for begin in range(0, max(task.size, 1), self.chunk_rows)
+            for begin in range(0, max(task.size, 1), at_once)
         ]
-        # One thread for each chunk, instead of all threads for each operation: they need not wait for each
-        # other. Results are added in the order of the rows, so that they do not depend on the number of threads.
+        # One thread for each span, instead of all threads for each operation: they need not wait for each other.
         if self.threads == 1 or sum(self.sizes) <= self.chunk_rows:
             for task, rows in work:
                 task.add(task.run(rows))
@@ -360,25 +417,39 @@ class _Task:
         size: int,
         named: dict[str, Array],
         scratch: ScratchArrays,
+        chunk_rows: int,
     ) -> None:
         self.function, self.arguments, self.size, self.named, self.scratch = function, arguments, size, named, scratch
+        self.chunk_rows = chunk_rows
         self.fresh: dict[str, Array] = {}
+        self.renamed: dict[str, str] = {}  # new names of whole arrays, with the old ones
         self.deleted: set[str] = set()
         self.total: Any = None
         self.lock = Lock()
 
     def run(self, rows: slice) -> Any:
-        """Call the function on some rows and store what it assigned."""
+        """Call the function on some rows, a chunk at a time, and store what it assigned; returns the sum of results."""
+        total = None
+        for begin in range(rows.start, rows.stop, self.chunk_rows):
+            total = add_in_place(total, self._run_chunk(slice(begin, min(begin + self.chunk_rows, rows.stop))))
+        return total
+
+    def _run_chunk(self, rows: slice) -> Any:
         given = {name: array[rows] for name, array in self.named.items()}
         seen = dict(given)
         result = self.function(seen, *self.arguments)
         new = {name: value for name, value in seen.items() if value is not given.get(name)}
-        for name, value in new.items():  # a view of a given array must not change with it
-            if any(np.may_share_memory(value, other) for other in given.values()):
-                new[name] = value.copy()
+        self.deleted = given.keys() - seen.keys()
+        deleted = sorted(self.deleted)
+        for name, value in list(new.items()):
+            if old := next((old for old in deleted if value is given[old]), None):
+                self.renamed[name] = old
+                del new[name]
+                deleted.remove(old)  # a second name needs an array of its own
+            elif any(np.may_share_memory(value, other) for other in given.values()):
+                new[name] = value.copy()  # a view of a given array must not change with it
         for name, value in new.items():
             self._target(name, value)[rows] = value
-        self.deleted = given.keys() - seen.keys()
         self.scratch.release(*self.named.values(), *self.fresh.values())
         return result
 
@@ -393,11 +464,18 @@ class _Task:
 
     def add(self, result: Any) -> None:
         """Add the result of the next rows."""
-        self.total = result if self.total is None else self.total + result
+        self.total = add_in_place(self.total, result)
 
     def finish(self) -> Any:
         """Store the new arrays and delete the old ones; returns the sum of the results."""
-        self.named |= self.fresh
+        self.named |= self.fresh | {name: self.named[old] for name, old in self.renamed.items()}
         for name in self.deleted:
             del self.named[name]
         return self.total
+
+
+def add_in_place(total: Any, result: Any) -> Any:
+    """total + result, in the memory of ``total`` if it is an array."""
+    if total is None:
+        return result
+    return np.add(total, result, out=total) if isinstance(total, np.ndarray) else total + result

@@ -11,7 +11,7 @@ import numpy as np
 
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.machine import available_memory
-from cr5.training.engines.cpu import CHUNK_ROWS, add_column_sums, inverse_diagonal
+from cr5.training.engines.cpu import CHUNK_ROWS, add_column_sums, add_in_place, inverse_diagonal
 
 if TYPE_CHECKING:
     from cr5.training.engines.kernels import Matrix
@@ -208,7 +208,7 @@ def apply_function(
         rows = slice(begin, begin + CHUNK_ROWS)
         seen = {name: _aligned(array[rows]) for name, array in given.items()}
         result = function(*first, seen, *each, **named)
-        total = result if total is None else total + result
+        total = add_in_place(total, result)
         for name in written:
             if name not in fresh:
                 fresh[name] = np.empty((size, seen[name].shape[1]), seen[name].dtype)

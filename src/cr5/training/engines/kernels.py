@@ -234,6 +234,24 @@ def copy_columns(
                 places[indices[k] - first] += 1
 
 
+@compiled
+def count_columns(first: int, indices: Ints, sizes: Ints) -> None:
+    """Add the nonzeros of every column to ``sizes``, which is for those from ``first`` on."""
+    last = first + len(sizes)
+    for k in range(len(indices)):
+        if first <= indices[k] < last:
+            sizes[indices[k] - first] += 1
+
+
+@compiled
+def add_row_sums(indptr: Ints, data: Array, power: int, total: Array) -> None:
+    """total += the sum of every row's numbers, or of their squares, in double precision."""
+    for i in range(len(indptr) - 1):
+        for k in range(indptr[i], indptr[i + 1]):
+            number = np.float64(data[k])
+            total[i] += number * number if power == 2 else number
+
+
 class Matrix:
     """A sparse matrix that multiplies a dense block on all cores."""
 
