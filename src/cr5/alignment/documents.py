@@ -11,6 +11,7 @@ from cr5.corpus.identification import find_foreign_language
 from cr5.corpus.tables import describe_utf8_error
 from cr5.errors import CorpusError, Cr5Error
 from cr5.features.sentences import COMPLETE_SENTENCE, split_sentences
+from cr5.features.tokeniser import has_letter_or_digit
 from cr5.model import Cr5
 from cr5.sources.accounting import Accounting
 from cr5.sources.files import open_source
@@ -50,7 +51,7 @@ def split_text(text: str, lang: str, name: str = "") -> SplitText:
     """The paragraphs and sentences of a text; an error if it has no letter or digit."""
     sentences, numbers, number = [], [], 0
     for paragraph in _paragraphs(text):
-        found = [sentence for sentence in split_sentences(paragraph) if any(map(str.isalnum, sentence))]
+        found = [sentence for sentence in split_sentences(paragraph) if has_letter_or_digit(sentence)]
         sentences += found
         numbers += [number] * len(found)
         number += bool(found)
@@ -95,7 +96,7 @@ def text_language(model: Cr5, text: str, lang: str | None, name: str, parameter:
 def read_split(model: Cr5, path: Path, lang: str | None = None) -> SplitText:
     """A file as its sentences, in a language that is guessed by default."""
     text = read_text(path, lang)
-    if not any(map(str.isalnum, text)):
+    if not has_letter_or_digit(text):
         raise Cr5Error(f"{path} has no sentence, not even a letter or digit; give a text with words")
     return split_text(text, text_language(model, text, lang, str(path)), str(path))
 

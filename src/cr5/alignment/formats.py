@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from xml.sax.saxutils import escape, quoteattr
 
 from jinja2 import Environment
@@ -67,7 +67,7 @@ class ParallelTexts(NamedTuple):
 
 def alignment_text(texts: Sequence[AlignedTexts], form: str, *, level: Level = "sentence") -> Iterator[str]:
     """Alignments as "tsv", "tmx" or "html", in parts; ``level`` is that of the rows, and the page shows both."""
-    one_of("level", level, ("sentence", "section"))
+    one_of("level", level, get_args(Level))
     if form == "html":
         yield page("alignment.html.jinja", texts=[_page_values(text) for text in texts])
     elif form == "tmx":

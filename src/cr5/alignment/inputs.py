@@ -13,6 +13,7 @@ from cr5.corpus.languages import find_language
 from cr5.corpus.reading import read
 from cr5.data import BUILTIN
 from cr5.errors import CorpusError, Cr5Error
+from cr5.features.tokeniser import has_letter_or_digit
 from cr5.index import Index
 from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
@@ -49,7 +50,7 @@ def read_sentences(model: Cr5, path: Path | str, lang: str | None = None, *, spl
             for sentence in split_text(document.text, document.lang, document.concept).sentences
         ]
         found = Sentences(texts, langs[0] if langs else "")
-    if not any(any(map(str.isalnum, text)) for text in found.texts):
+    if not any(has_letter_or_digit(text) for text in found.texts):
         raise Cr5Error(f"{path} has no sentence{f' in {lang}' if lang else ''}; give one sentence a line, or documents")
     return found
 
@@ -76,7 +77,7 @@ def read_documents(model: Cr5, path: Path | str, lang: str | None = None) -> Ite
     files = text_files(path) if path.is_dir() else [path]
     for file in files:
         text = read_text(file, lang)
-        if any(map(str.isalnum, text)):
+        if has_letter_or_digit(text):
             concept = file.relative_to(path).as_posix() if path.is_dir() else file.name
             yield Document(concept, text_language(model, text, lang, str(file)), text, file.name)
 

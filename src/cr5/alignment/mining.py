@@ -10,7 +10,7 @@ than its neighbours, so that a sentence that is close to many has low scores.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from cr5.alignment.links import LENGTH_PRIOR, MAX_LENGTH_RATIO
 from cr5.corpus.texts import text_list
 from cr5.errors import Cr5Error, FewKnownWords, one_of, warn, whole_number
 from cr5.features.counts import count_words
+from cr5.features.tokeniser import has_letter_or_digit
 from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.block_products import WeightedView, multiply_pairs
@@ -60,7 +61,7 @@ class _Collection(NamedTuple):
 class _Search(NamedTuple):
     """How candidates are found; see ``mine``."""
 
-    by: Candidates
+    candidates: Candidates
     neighbours: int
     exact_up_to: int
     probes: int
@@ -101,9 +102,13 @@ def mine(
     lang_a, lang_b = model.find_language(lang_a), model.find_language(lang_b)
     if lang_a == lang_b:
         raise Cr5Error(f"both collections are in {lang_a}; give sentences in two languages, or name them with `langs`")
-    numbers = {"neighbours": (neighbours, 1), "exact_up_to": (exact_up_to, 0), "probes": (probes, 1)}
-    search = _Search(candidates, *(whole_number(name, *given) for name, given in numbers.items()))
-    one_of("candidates", candidates, ("vectors", "views"))
+    one_of("candidates", candidates, get_args(Candidates))
+    search = _Search(
+        candidates,
+        whole_number("neighbours", neighbours, 1),
+        whole_number("exact_up_to", exact_up_to),
+        whole_number("probes", probes, 1),
+    )
     a, b = (
         _read_collection(model, text_list(sentences, name), lang, progress)
         for sentences, lang, name in ((sentences_a, lang_a, "sentences_a"), (sentences_b, lang_b, "sentences_b"))
@@ -130,7 +135,7 @@ def _read_collection(model: Cr5, sentences: Sequence[str], lang: str, progress: 
     unique: dict[str, int] = {}
     for number, sentence in enumerate(sentences):
         unique.setdefault(" ".join(sentence.split()), number)
-    texts = [text for text in unique if any(map(str.isalnum, text))]
+    texts = [text for text in unique if has_letter_or_digit(text)]
     vectors = np.empty((len(texts), model.rank), VECTOR_TYPE)
     for begin in range(0, len(texts), ENCODED_ROWS):
         vectors[begin : begin + ENCODED_ROWS] = model.encode(texts[begin : begin + ENCODED_ROWS], lang)
@@ -155,7 +160,7 @@ def _warn_of_unknown_words(model: Cr5, collection: _Collection) -> None:
 
 def _candidates(model: Cr5, a: _Collection, b: _Collection, search: _Search, progress: ProgressCallback) -> _Pairs:
     """The nearest sentences of each, in both directions, except those without a known word."""
-    if search.by == "views":
+    if search.candidates == "views":
         of_a, of_b = (_nearest_in_views(model, *sides, search.neighbours, progress) for sides in ((a, b), (b, a)))
     else:
         lists = 1 if min(len(a.texts), len(b.texts)) <= search.exact_up_to else number_of_lists(len(b.texts))

@@ -136,7 +136,7 @@ class Tokeniser:
         if self.pretokenised:
             is_word = np.array([word != "" for word in words], bool)
         else:  # nearly all words begin with a letter or digit
-            is_word = np.array([word[:1].isalnum() or _is_word(word) for word in words], bool)
+            is_word = np.array([word[:1].isalnum() or has_letter_or_digit(word) for word in words], bool)
         ids = np.asarray(encoded.indices)
         kept = is_word[ids]
         kept_before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
@@ -158,7 +158,7 @@ class Tokeniser:
         elif self.segment and needs_segmenting(lang):
             text = _segment_whole(text, lang)
         words = text.translate(_character_table(self.lowercase)).split()
-        return [word for word in words if word[0].isalnum() or _is_word(word)]  # nearly all begin with one
+        return [word for word in words if word[0].isalnum() or has_letter_or_digit(word)]  # nearly all begin with one
 
     def rules_key(self, lang: str) -> str:
         """A key that languages have in common if they are tokenised by the same rules."""
@@ -185,9 +185,9 @@ class _CharacterTable(dict[int, str]):
 _character_table = cache(_CharacterTable)
 
 
-def _is_word(token: str) -> bool:
-    """Whether a token contains a letter or digit, not only marks and joiners."""
-    return token[:1].isalnum() or any(map(str.isalnum, token))
+def has_letter_or_digit(text: str) -> bool:
+    """Whether a text has anything but marks, joiners, punctuation and spaces."""
+    return any(map(str.isalnum, text))
 
 
 def as_arrow(texts: "Sequence[str] | pa.StringArray") -> "pa.LargeStringArray":
