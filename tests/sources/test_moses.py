@@ -233,7 +233,7 @@ def test_files_of_unequal_length_give_nothing_and_both_counts(tmp_path: Path, su
     english = gzip.compress(b"one\ntwo") if suffix else b"one\ntwo"
     folder = put(tmp_path / "a", **{f"x__en{suffix}": english}, x__fr="un\ndeux\ntrois\n", y__en="a\n", y__fr="b\n")
     expected = (
-        f"{folder}/x.fr: 3 lines, but 2 in {folder}/x.en{suffix.replace('__', '.')}, so that "
+        f"{folder}/x.fr: 3 lines, but 2 in {folder}/x.en{suffix.replace('__', '.')}, so "
         "their lines cannot be matched; copy or download both again"
     )
     assert message(folder) == expected

@@ -112,5 +112,5 @@ def _check_equal_length(group: LineAlignedFiles) -> None:
         raise UnusableInputError(
             "unequal files",
             f"{group.files[longest]}: {counts[longest]} lines, but {counts[shortest]} in {group.files[shortest]}, so "
-            "that their lines cannot be matched; copy or download both again",
+            "their lines cannot be matched; copy or download both again",
         )
