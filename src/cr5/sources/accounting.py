@@ -96,8 +96,9 @@ class Accounting:
 
     def unusable_document(self, reason: str, lang: str, message: str, *, is_counted: bool = False) -> None:
         """Leave out a document that cannot be used: count it as read, unless it ``is_counted``, and as skipped."""
+        self.documents_read -= is_counted  # a document that stops the run was not read
         self._handle(reason, message)
-        self.documents_read += not is_counted
+        self.documents_read += 1
         self.skip_document(reason, lang, message)
 
     def skip_document(self, reason: str, lang: str, example: str) -> None:
