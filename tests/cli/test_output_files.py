@@ -380,7 +380,7 @@ def test_a_standard_output_that_is_full_gives_one_sentence(folder: Path, argumen
             check=False,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
         )
-    assert ended.stderr.decode() == "error: file too large; write to another disk\n"
+    assert ended.stderr.decode() == "error: standard output: file too large; write to another disk\n"
     assert ended.returncode == 1
 
 

@@ -28,6 +28,7 @@ from cr5.message_parts import quoted
 from cr5.model import Cr5
 from cr5.model.folder_training import checkpoint_path, train_model
 from cr5.storage import vector_files
+from cr5.storage.array_files import write_array
 
 
 def train(
@@ -190,7 +191,7 @@ def encode(
     vectors = loaded.encode(texts, langs)
     empty = int((~vectors.any(axis=1)).sum())
     if output is None:
-        vector_files.write_stream(sys.stdout.buffer, vectors)
+        write_array(sys.stdout.buffer, vectors)
     else:
         shares = loaded.coverage_parts(texts, langs)._asdict() if coverage else None
         vector_files.write(output, vectors, texts, shares)

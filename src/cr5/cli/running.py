@@ -53,14 +53,31 @@ def run_and_flush(arguments: list[str]) -> int:
     return code
 
 
+class _StandardOutput(io.FileIO):
+    """Standard output, whose errors name it."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = "standard output"
+            raise
+
+
 def _open_standard_streams() -> None:
-    """Replace standard streams that are closed by empty ones, and an unbuffered output, which may cut a long write."""
+    """Replace closed standard streams by empty ones, and the output by one that names itself in errors.
+
+    The new output is always buffered: one that is not, as with python -u, may cut a long write and drops the rest.
+    """
+    output = getattr(sys.stdout, "buffer", None)
+    is_unbuffered = isinstance(output, io.RawIOBase)
+    if type(output if is_unbuffered else getattr(output, "raw", None)) is io.FileIO:  # not the console of Windows
+        named = io.BufferedWriter(_StandardOutput(sys.stdout.fileno(), "w", closefd=False))
+        by_line = is_unbuffered or getattr(sys.stdout, "line_buffering", False)
+        sys.stdout = io.TextIOWrapper(named, encoding=sys.stdout.encoding, line_buffering=by_line)
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
-    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):  # python -u; such a stream drops what did not fit
-        descriptor, encoding = sys.stdout.fileno(), sys.stdout.encoding
-        sys.stdout = open(descriptor, "w", buffering=1, encoding=encoding, closefd=False)  # noqa: SIM115
 
 
 def run_command(arguments: list[str]) -> int:
