@@ -60,6 +60,17 @@ class ClusterError(Cr5Error):
         self.problem, self.advice = problem, advice
 
 
+class ResultsNotWrittenError(Cr5Error):
+    """An evaluation is complete, but its files cannot be written; ``run`` is what it would have returned.
+
+    ``problem`` names the folder and the reason. Earlier files in the folder stay as they are.
+    """
+
+    def __init__(self, problem: str, advice: str, run: Any) -> None:
+        super().__init__(f"{problem}; {advice}")
+        self.problem, self.run = problem, run
+
+
 class MissingPackageError(Cr5Error, ImportError):
     """An optional package is not installed; the message names the extra that installs it."""
 

@@ -20,7 +20,7 @@ import pytest
 from cr5 import Cr5, Document, ModelFileError, OutputWarning, RepeatedDocuments, write
 from cr5.cli import run
 from cr5.errors import Cr5Error
-from cr5.evaluate.output import write_text
+from cr5.evaluate.output import write_files
 from cr5.index import Index
 from cr5.model.folder_training import train_model
 from cr5.storage import vector_files
@@ -330,7 +330,7 @@ def test_an_index_that_cannot_be_written_gives_one_sentence_and_is_continued(fol
 def test_a_report_that_does_not_fit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"report\.md") as caught:
-        write_text(tmp_path / "report.md", "# Results")
+        write_files(tmp_path, {"report.md": "# Results"})
     assert caught.value.filename == str(tmp_path / "report.md")
     assert everything_in(tmp_path) == set()
 

@@ -10,10 +10,11 @@ import madeup
 import numpy as np
 import pandas as pd
 import pytest
+from limits import file_size_limit
 
 from cr5 import Cr5, Document, evaluate, write
 from cr5.corpus.inputs import in_batches
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, ResultsNotWrittenError
 from cr5.evaluate.dictionaries import read_dictionaries
 from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, choose_systems, make_systems, role_of
 from cr5.evaluate.systems.space import Space
@@ -49,6 +50,27 @@ def test_a_corpus_may_be_documents_batches_a_path_or_several(
         assert again.scores == run.scores
     assert run.title == "documents: aa, bb, cc"
     assert evaluate.documents(corpus_file, systems=["floor"], settings=SETTINGS).title == "corpus.jsonl: aa, bb, cc"
+
+
+def test_results_that_the_disk_has_no_space_for_are_in_the_error_and_earlier_files_stay(
+    corpus_file: Path, run: evaluate.Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "some" / "results"
+    options: dict[str, Any] = {"systems": ["floor"], "settings": SETTINGS, "output": folder}
+    with file_size_limit(3000), pytest.raises(ResultsNotWrittenError, match="write_reports") as caught:
+        evaluate.documents(corpus_file, **options)
+    assert str(caught.value).startswith(f"{folder}: the results cannot be written, file too large; free some space")
+    assert caught.value.run.scores == run.scores
+    assert not list(tmp_path.iterdir())
+    evaluate.documents(corpus_file, seed=1, **options)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert len(before["run.json"]) != len(before["report.html"])
+    largest = max(map(len, before.values()))
+    with file_size_limit(largest - 1000), pytest.raises(ResultsNotWrittenError):  # the others have space
+        evaluate.documents(corpus_file, **options)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    evaluate.write_reports(caught.value.run, tmp_path / "other")
+    assert evaluate.load_run(tmp_path / "other").scores == run.scores
 
 
 def test_a_corpus_may_be_a_table_and_a_number_one_of_numpy(articles: list[Document], tmp_path: Path) -> None:

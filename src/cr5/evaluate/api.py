@@ -14,6 +14,7 @@ from cr5.corpus.writing import write
 from cr5.errors import Cr5Error, one_of, whole_number
 from cr5.evaluate.aligned_sentences import read_aligned
 from cr5.evaluate.dictionaries import read_dictionaries
+from cr5.evaluate.output import keeping_run
 from cr5.evaluate.preparation import (
     Paths,
     Systems,
@@ -339,5 +340,6 @@ def _finish(
     run.facts["seconds"] = time.perf_counter() - started
     run = replace(run, roles={entry.name: entry.role for entry in entries})
     if output is not None:
-        write_reports(run, output, split)
+        with keeping_run(run, output, "write_reports"):
+            write_reports(run, output, split)
     return run

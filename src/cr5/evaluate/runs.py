@@ -15,7 +15,6 @@ from cr5.evaluate.output import write_json
 from cr5.evaluate.statistics import CUTOFFS, Interval, bootstrap_interval, hit_at, mean_reciprocal_rank, precision
 from cr5.evaluate.systems.registry import EARLIER_NAMES, SystemRole, role_of
 from cr5.retrieval.top_k import Measure
-from cr5.storage.atomic import created_folder
 
 Task: TypeAlias = Literal["documents", "sentences", "words"]
 Regime: TypeAlias = Literal["joint", "pairwise", "low-resource", "transitive", "pretrained"]
@@ -296,9 +295,7 @@ def number_concepts(directions: Iterable[list[str]]) -> list[Ints]:
 
 def save_run(run: Run, folder: str | Path) -> None:
     """Write a run into a folder, as ``run.json``."""
-    folder = Path(folder)
-    with created_folder(folder):
-        write_json(folder / RUN_FILE, run.to_json())
+    write_json(Path(folder) / RUN_FILE, run.to_json())
 
 
 def _with_current_names(values: dict[str, Any]) -> dict[str, Any]:
