@@ -235,6 +235,37 @@ def test_a_checkpoint_that_does_not_fit_is_a_warning_and_the_earlier_one_stays(
     assert everything_in(tmp_path) == {"fit.checkpoint"}
 
 
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_scratch_files_that_fill_the_disk_keep_the_checkpoint_and_say_how_to_go_on(
+    documents: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_checkpoint: bool
+) -> None:
+    checkpoint, allocate = tmp_path / "model.checkpoint", os.posix_fallocate
+
+    def fill(file: int, begin: int, size: int) -> None:
+        if checkpoint.exists() or not has_checkpoint:
+            full()
+        allocate(file, begin, size)
+
+    settings = SMALL | {"ridge": "auto"}
+    given: dict[str, Any] = {"engine_options": {"memory": 2**30}}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", fill)
+        with pytest.raises(Cr5Error, match=f"{tmp_path} has no space for .* of scratch files; free some") as caught:
+            train_model(Cr5(**settings), documents, tmp_path / "model", **given)
+    advice = "continue with `resume=True`" if has_checkpoint else "run it again from the beginning"
+    assert str(caught.value).endswith(f"; then {advice}")
+    assert everything_in(tmp_path) == ({"model.checkpoint"} if has_checkpoint else set())
+    assert train_model(Cr5(**settings), documents, tmp_path / "model", resume=has_checkpoint, **given)
+    assert not checkpoint.exists()
+
+
+def test_the_path_of_a_checkpoint_may_be_a_string_and_is_checked_before_the_documents_are_read(tmp_path: Path) -> None:
+    with pytest.raises(Cr5Error, match="missing/fit.checkpoint cannot be written: there is no folder"):
+        Cr5().fit(never_read(), checkpoint=str(tmp_path / "missing" / "fit.checkpoint"))
+    with pytest.raises(Cr5Error, match="`checkpoint` is True; give a path"):
+        Cr5().fit(never_read(), checkpoint=True)  # type: ignore[arg-type]
+
+
 def test_a_rank_that_the_documents_do_not_allow_leaves_no_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

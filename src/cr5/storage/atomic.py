@@ -16,7 +16,8 @@ from cr5.errors import Cr5Error
 CAN_REPLACE_MAPPED_FILES = sys.platform != "win32"
 """Whether a file may be replaced while it is mapped into the memory of a process."""
 _RENAME_PAUSES_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-WRITE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+FULL_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+WRITE_ERRNOS = (*FULL_DISK_ERRNOS, errno.EFBIG, errno.EROFS)
 """Errors that only writing can cause: disk full, over quota, file too large, read-only."""
 Stamp: TypeAlias = tuple[int, int] | None
 """``(inode, modification time)`` of a file; None without a file."""
