@@ -39,7 +39,7 @@ class ModelFileError(Cr5Error):
 
 
 class IndexBusyError(Cr5Error):
-    """Another process is writing the index."""
+    """Another process, or another thread of this one, is writing the index."""
 
 
 class NotFittedError(Cr5Error, AttributeError):

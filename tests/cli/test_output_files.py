@@ -203,6 +203,16 @@ def test_an_index_that_does_not_fit_is_one_sentence_and_leaves_nothing(
     assert everything_in(tmp_path) == before
 
 
+def test_a_model_in_memory_that_does_not_fit_beside_its_index_is_about_the_index(
+    model: Cr5, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cr5.storage.model_files.write_tensors", full)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        Index.create(tmp_path / "some" / "index", model)
+    assert caught.value.filename == str(tmp_path / "some" / "index")
+    assert everything_in(tmp_path) <= {"some"}
+
+
 def test_an_index_that_fills_the_disk_says_how_to_go_on_and_is_continued(
     model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

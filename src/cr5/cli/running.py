@@ -33,6 +33,9 @@ _ADVICE = {
     errno.ENOMEM: _MEMORY_ADVICE,
     errno.EACCES: "change its permissions, or choose another path",
     errno.EPERM: "change its permissions, or choose another path",
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EISDIR: "name a file in it",
 }
 
 

@@ -92,7 +92,7 @@ class Index:
             raise Cr5Error(f"{folder}: there is an index already; open it, or use another folder")
         new = [path for path in (folder, *folder.parents) if not path.exists()]
         try:
-            with snapshot.saved_model(model, folder.parent) as model_folder:
+            with snapshot.saved_model(model, folder) as model_folder:
                 Cr5.load(model_folder)  # a wrong model is reported before the folder is made
                 snapshot.make_empty_folder(folder)
                 with naming_os_errors(folder), snapshot.writer_lock(folder):
@@ -277,7 +277,7 @@ class Index:
 
         An interrupted run is resumed when it is repeated, unless the index was written in between.
         """
-        with snapshot.saved_model(model, self.folder.parent) as folder:
+        with snapshot.saved_model(model, self.folder) as folder:
             return self._reindex(folder, progress)
 
     def _reindex(self, model: Path, progress: ProgressCallback) -> IngestCounts:

@@ -150,6 +150,6 @@ def file_stamp(path: Path) -> Stamp:
     """A value that changes whenever a file is replaced; None without a file."""
     try:
         status = os.stat(path)  # noqa: PTH116 - which takes half as long as the method, several times in each search
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_ino, status.st_mtime_ns
