@@ -102,7 +102,7 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
     write(tmp_path / "more.jsonl", more)
     out, err = printed("index", model_folder, tmp_path / "more.jsonl", "-o", tmp_path / "index")
     assert "added: 0 new, 1 renewed, 0 unchanged, 1 in other languages left out" in out
-    assert "documents without a word that the model knows, which cannot be found: 1 (cc 1)\n" in err
+    assert "documents are left out: 1 document (cc 1) without a word that the model knows could not be found" in err
     assert "documents are left out: the index has no language fr; its languages are aa, bb, cc" in err
     out, _ = printed("index", "-o", tmp_path / "index", "--delete", "aa:Q000", "--delete", "nothing", "--check")
     assert "deleted: 1; not in the index: 1" in out

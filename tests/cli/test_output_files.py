@@ -270,7 +270,7 @@ def test_scratch_files_that_fill_the_disk_keep_the_checkpoint_and_say_how_to_go_
 
 
 def test_the_path_of_a_checkpoint_may_be_a_string_and_is_checked_before_the_documents_are_read(tmp_path: Path) -> None:
-    with pytest.raises(Cr5Error, match="missing/fit.checkpoint cannot be written: there is no folder"):
+    with pytest.raises(Cr5Error, match=r"missing/fit\.checkpoint cannot be written: there is no folder"):
         Cr5().fit(never_read(), checkpoint=str(tmp_path / "missing" / "fit.checkpoint"))
     with pytest.raises(Cr5Error, match="`checkpoint` is True; give a path"):
         Cr5().fit(never_read(), checkpoint=True)  # type: ignore[arg-type]

@@ -222,8 +222,9 @@ class Index:
     ) -> IngestCounts:
         """Add documents, as ``Cr5.fit`` takes them, replacing those of earlier calls with the same id.
 
-        Each batch is one transaction. Documents in languages that the model lacks are left out, with a warning; with
-        ``on_error="skip"``, also what cannot be used, counted in ``skipped`` or a warning.
+        Each batch is one transaction. Documents in languages that the model lacks, or without a word that it knows,
+        are left out, with a warning; with ``on_error="skip"``, also what cannot be used, counted in ``skipped`` or a
+        warning.
         An id is the language and concept; within one call, further documents of a concept are numbered: it:Q144,
         it:Q144#2. Or ``ids`` has one for each document of a list or table. Documents that have not changed are not
         encoded again, so that an interrupted run is resumed by repeating it.
@@ -246,6 +247,7 @@ class Index:
             active = self._refresh_if_needed(active, counts, progress)
             if not settings.optimise_beside:
                 active.optimise()
+        ingest.warn_of_blank(result)
         if settings.optimise_beside:
             self._optimiser.request()
         return result
@@ -302,6 +304,7 @@ class Index:
                 new_snapshot.close()
             self._reload()
             snapshot.remove_stale(self.folder, [number], address)
+        ingest.warn_of_blank(result)
         return result
 
     def _refresh_if_needed(self, active: Snapshot, counts: Counter[str], progress: ProgressCallback) -> Snapshot:
