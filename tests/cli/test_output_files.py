@@ -198,8 +198,8 @@ def test_an_index_that_does_not_fit_is_one_sentence_and_leaves_nothing(
     monkeypatch.setattr(shutil, "copy2", copy)
     assert run(["index", str(tmp_path / "model"), "builtin", "-o", str(tmp_path / "some" / "index")]) == 1
     message = capsys.readouterr().err
-    assert message.startswith(f"error: {tmp_path}/some/index/generation-1/model/")
-    assert message.endswith(": no space left on device; free some space, or write to another disk\n")
+    index = tmp_path / "some" / "index"
+    assert message == f"error: {index}: no space left on device; free some space, or write to another disk\n"
     assert everything_in(tmp_path) == before
 
 

@@ -73,6 +73,21 @@ def test_results_that_the_disk_has_no_space_for_are_in_the_error_and_earlier_fil
     assert evaluate.load_run(tmp_path / "other").scores == run.scores
 
 
+def test_held_out_texts_are_written_together_or_not_at_all(corpus_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "some" / "texts"
+    sizes = evaluate.held_out_texts(corpus_file, folder, settings=SETTINGS)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(before) == {f"{lang}.jsonl" for lang in sizes}
+    assert len(set(map(len, before.values()))) == 3
+    for target in (folder, tmp_path / "other"):
+        largest = max(map(len, before.values()))
+        with file_size_limit(largest - 1), pytest.raises(OSError, match="File too large") as caught:
+            evaluate.held_out_texts(corpus_file, target, settings=SETTINGS, seed=0)
+        assert caught.value.filename == str(target)
+        found = {path.name: path.read_bytes() for path in target.iterdir()} if target.exists() else {}
+        assert found == (before if target == folder else {})
+
+
 def test_a_corpus_may_be_a_table_and_a_number_one_of_numpy(articles: list[Document], tmp_path: Path) -> None:
     sizes: list[Any] = [20, np.int64(20)]
     runs = [

@@ -95,7 +95,7 @@ class Index:
             with snapshot.saved_model(model, folder) as model_folder:
                 Cr5.load(model_folder)  # a wrong model is reported before the folder is made
                 snapshot.make_empty_folder(folder)
-                with naming_os_errors(folder), snapshot.writer_lock(folder):
+                with naming_os_errors(folder, files_inside=True), snapshot.writer_lock(folder):
                     snapshot.create_first(folder, model_folder, store, passages)
         except IndexBusyError:
             raise
