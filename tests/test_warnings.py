@@ -42,7 +42,7 @@ def test_every_warning_has_a_class_that_is_exported() -> None:
 def test_a_warning_points_at_the_line_of_the_caller() -> None:
     documents = [("a", "en", "a dog"), ("a", "it", None)]
     with pytest.warns(cr5.InputSkipped) as caught, contextlib.suppress(cr5.CorpusError):
-        cr5.Cr5().fit(documents, on_error="skip")  # type: ignore[arg-type]
+        cr5.Cr5().fit(documents, on_error="skip")
     assert [Path(warning.filename) for warning in caught] == [Path(__file__)]
 
 
