@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cr5.cli import options
-from cr5.cli.interrupts import sigterm_as_interrupt
+from cr5.cli.interrupts import signals_as_interrupt
 from cr5.cli.options import (
     comma_separated,
     decode_text,
@@ -111,7 +111,7 @@ def train(
     skipped = Skipped()
     start = time.perf_counter()
     try:
-        with sigterm_as_interrupt(), console.progress_bars(json) as progress:
+        with signals_as_interrupt(), console.progress_bars(json) as progress:
             saved = train_model(
                 model,
                 read_corpora(corpora, langs, on_error or "raise", skipped),

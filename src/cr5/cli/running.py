@@ -14,6 +14,7 @@ import typer
 from rich.text import Text
 
 from cr5.cli.app import app
+from cr5.cli.interrupts import signals_as_interrupt
 from cr5.cli.messages import in_command_line_terms
 from cr5.cli.render.console import err, warn
 from cr5.errors import Cr5Error, Cr5Warning
@@ -45,7 +46,8 @@ def run_and_flush(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a terminal cannot show becomes a question mark
-    code = run_command(arguments)
+    with signals_as_interrupt():
+        code = run_command(arguments)
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cr5.cli.interrupts import sigterm_as_interrupt
+from cr5.cli.interrupts import signals_as_interrupt
 from cr5.cli.options import comma_separated
 from cr5.cli.render.console import err
 from cr5.sources.wikipedia.dump_listing import MIRROR_URL
@@ -61,9 +61,9 @@ def wikipedia_request(
 
 @contextmanager
 def stopping_resumably() -> Iterator[None]:
-    """Within the block, SIGTERM stops the command as Ctrl-C does, and it says how to continue."""
+    """Within the block, Ctrl-C or SIGTERM stops the command, and it says how to continue."""
     try:
-        with sigterm_as_interrupt():
+        with signals_as_interrupt():
             yield
     except KeyboardInterrupt:
         err.print("stopped; run the same command again to continue", style="yellow")

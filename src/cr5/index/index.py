@@ -222,9 +222,8 @@ class Index:
     ) -> IngestCounts:
         """Add documents, as ``Cr5.fit`` takes them, replacing those of earlier calls with the same id.
 
-        Each batch is one transaction. Documents in languages that the model lacks, or without a word that it knows,
-        are left out, with a warning; with ``on_error="skip"``, also what cannot be used, counted in ``skipped`` or a
-        warning.
+        Each batch is one transaction. Documents in languages that the model lacks, or without a word that it knows, are
+        left out, with a warning; with ``on_error="skip"``, also unusable ones, counted in ``skipped`` or a warning.
         An id is the language and concept; within one call, further documents of a concept are numbered: it:Q144,
         it:Q144#2. Or ``ids`` has one for each document of a list or table. Documents that have not changed are not
         encoded again, so that an interrupted run is resumed by repeating it.
@@ -239,17 +238,16 @@ class Index:
                 rows = ingest.in_model_languages(merged, active.model.langs, result)
                 row_ids = ingest.assign_ids(rows, taken) if given is None else rows["id"].to_pylist()
                 counts.update(ingest.write_documents(active, rows, row_ids, result))
-                note = f"{result.unchanged:,} unchanged" if result.unchanged else ""
-                progress(Progress("index", result.total, None, note))
+                progress(Progress("index", result.total, None, result.note))
                 # While the index is small: without a background, hubs among the first documents would rank too high.
                 if sum(counts.values()) <= settings.total_sample_rows:
                     active = self._refresh_if_needed(active, counts, progress)
             active = self._refresh_if_needed(active, counts, progress)
             if not settings.optimise_beside:
                 active.optimise()
-        ingest.warn_of_blank(result)
         if settings.optimise_beside:
             self._optimiser.request()
+        ingest.warn_of_blank(result)
         return result
 
     def delete(self, ids: str | Sequence[str]) -> int:
@@ -304,7 +302,6 @@ class Index:
                 new_snapshot.close()
             self._reload()
             snapshot.remove_stale(self.folder, [number], address)
-        ingest.warn_of_blank(result)
         return result
 
     def _refresh_if_needed(self, active: Snapshot, counts: Counter[str], progress: ProgressCallback) -> Snapshot:

@@ -80,6 +80,11 @@ class IngestCounts:
         """The number of these documents that are in the index now."""
         return self.new + self.renewed + self.unchanged
 
+    @property
+    def note(self) -> str:
+        """What progress reports say beside the number of documents."""
+        return f"{self.unchanged:,} unchanged" if self.unchanged else ""
+
 
 def merge_batches(
     batches: Iterable[pa.RecordBatch], rows: int, max_bytes: int = IngestSettings.batch_bytes
@@ -236,6 +241,7 @@ def copy_documents(
         rows = in_model_languages(merged, target.model.langs, counts)
         write_documents(target, rows, rows["id"].to_pylist(), counts)
         progress(Progress("reindex", counts.total, total))
+    warn_of_blank(counts)
     return counts
 
 
