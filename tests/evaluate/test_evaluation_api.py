@@ -14,7 +14,7 @@ from limits import file_size_limit
 
 from cr5 import Cr5, Document, evaluate, write
 from cr5.corpus.inputs import in_batches
-from cr5.errors import Cr5Error, ResultsNotWrittenError
+from cr5.errors import Cr5Error, NotFittedError, ResultsNotWrittenError
 from cr5.evaluate.dictionaries import read_dictionaries
 from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, choose_systems, make_systems, role_of
 from cr5.evaluate.systems.space import Space
@@ -147,7 +147,16 @@ def test_a_small_corpus_is_refused_with_what_is_needed(articles: list[Document])
         evaluate.documents(few, settings=SETTINGS)
 
 
+def test_a_model_that_is_not_fitted_is_refused(tmp_path: Path) -> None:
+    for name in ("text.en", "text.it"):
+        (tmp_path / name).write_text("a\nb\n")
+    with pytest.raises(NotFittedError):
+        evaluate.sentences(Cr5(), [tmp_path / "text.en", tmp_path / "text.it"])
+
+
 def test_a_table_in_place_of_files_is_refused() -> None:
+    with pytest.raises(Cr5Error, match="a path or several are needed, not a list"):
+        evaluate.sentences(Cr5(), [["a dog"], ["un cane"]])  # type: ignore[list-item]
     with pytest.raises(Cr5Error, match="a path or several are needed, not a DataFrame"):
         evaluate.sentences("model", pd.DataFrame({"en": ["a"], "it": ["b"]}))
 
