@@ -1,6 +1,7 @@
 """Warnings of the library have classes, and the command prints them as it prints its own."""
 
 import ast
+import contextlib
 import warnings
 from pathlib import Path
 
@@ -36,6 +37,13 @@ def test_every_warning_has_a_class_that_is_exported() -> None:
     kinds = [value for value in vars(errors).values() if isinstance(value, type)]  # earlier names are the same classes
     classes = {kind.__name__ for kind in kinds if issubclass(kind, Warning)}
     assert classes <= set(cr5.__all__)
+
+
+def test_a_warning_points_at_the_line_of_the_caller() -> None:
+    documents = [("a", "en", "a dog"), ("a", "it", None)]
+    with pytest.warns(cr5.InputSkipped) as caught, contextlib.suppress(cr5.CorpusError):
+        cr5.Cr5().fit(documents, on_error="skip")
+    assert [Path(warning.filename) for warning in caught] == [Path(__file__)]
 
 
 def test_the_command_prints_warnings_in_its_own_words(

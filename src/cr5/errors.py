@@ -4,6 +4,7 @@ A message states what is wrong, with the value, and what to do. It names paramet
 backticks (`rank`, `on_error="skip"`); the command line shows them as its options (--rank, --on-error skip).
 """
 
+import contextlib
 import operator
 import sys
 import warnings
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGE = str(Path(__file__).parent)
+_INSIDE = (_PACKAGE, contextlib.__file__)  # where no line is one of the caller's
 
 
 class Cr5Error(ValueError):
@@ -37,7 +39,7 @@ class ModelFileError(Cr5Error):
 
 
 class IndexBusyError(Cr5Error):
-    """Another process is writing the index."""
+    """Another process, or another thread of this one, is writing the index."""
 
 
 class NotFittedError(Cr5Error, AttributeError):
@@ -58,6 +60,17 @@ class ClusterError(Cr5Error):
     ) -> None:
         super().__init__(f"{problem}, {advice}")
         self.problem, self.advice = problem, advice
+
+
+class ResultsNotWrittenError(Cr5Error):
+    """An evaluation is complete, but its files cannot be written; ``run`` is what it would have returned.
+
+    ``problem`` names the folder and the reason. Earlier files in the folder stay as they are.
+    """
+
+    def __init__(self, problem: str, advice: str, run: Any) -> None:
+        super().__init__(f"{problem}; {advice}")
+        self.problem, self.run = problem, run
 
 
 class MissingPackageError(Cr5Error, ImportError):
@@ -174,6 +187,6 @@ def whole_number(name: str, value: Any, minimum: int = 0) -> int:
 def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
     """Issue a warning that points at the first line outside this package: that of the caller's own code."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+    while frame.f_code.co_filename.startswith(_INSIDE) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level + 1)

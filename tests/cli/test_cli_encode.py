@@ -239,7 +239,7 @@ def test_a_mistake_is_one_line(model_folder: Path, tmp_path: Path, fails: Any) -
     convert = "convert the file, e.g. with iconv -f windows-1252 -t utf-8"
     expected = f"{tmp_path}/latin: byte 0xe9 at position 1 is not UTF-8; {convert}"
     assert fails("explain", model_folder, f"@{tmp_path}/latin", "b", "-a", "aa", "-b", "bb") == expected
-    expected = f"{nowhere}: no such file or directory"
+    expected = f"{nowhere}: no such file or directory; check the path"
     assert fails("explain", model_folder, f"@{nowhere}", "b", "-a", "aa", "-b", "bb") == expected
     assert fails("train", nowhere, "-o", nowhere) == f"{nowhere}: no such file or folder; check the spelling"
 

@@ -16,6 +16,7 @@ import madeup
 import numpy as np
 import pytest
 from html_tree import parse
+from limits import file_size_limit
 from miniature import write_miniature
 from published_files import word_vectors, write_published
 
@@ -100,6 +101,33 @@ def test_the_four_files_of_a_run_agree(results: Path) -> None:
         if mean["measure"] == "csls":
             assert f"{mean['precision']['1']:.1f}" in page
             assert f"{mean['precision']['1']:.1f}" in text
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_at_the_end_does_not_lose_the_figures(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, index = tmp_path / "model", tmp_path / "index"
+    assert run(["train", str(corpus), "-o", str(model), *SETTINGS]) == 0
+    assert run(["index", str(model), str(corpus), "-o", str(index)]) == 0
+    for name, given in (
+        ("documents", [str(corpus), "--systems", "shared-tokens", "--regime", "joint"]),
+        ("search", [str(index), "--types", "sentence-short"]),
+    ):
+        capsys.readouterr()
+        assert run(["eval", name, *given]) == 0
+        expected = capsys.readouterr().out
+        for json_option in ([], ["--json"]):
+            with file_size_limit(1000):
+                assert run(["eval", name, *given, "-o", str(tmp_path / "results"), *json_option]) == 1
+            printed, error = capsys.readouterr()
+            assert error.replace("\n", " ").split("error: ")[-1] == (
+                f"{tmp_path}/results: the results cannot be written, file too large; the figures that are printed are "
+                "complete; free some space, and run it again for the files "
+            )
+            assert json.loads(printed) if json_option else printed.split()[:20] == expected.split()[:20]
+            assert "written to" not in printed
+            assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.slow

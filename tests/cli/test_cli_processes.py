@@ -102,6 +102,38 @@ def test_ctrl_c_during_the_fit_saves_the_model(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such signals")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("ignored", [None, "SIGINT", "SIGHUP"])  # as of a job in the background, and by nohup
+def test_a_signal_stops_any_command_and_nothing_half_written_stays(
+    name: str, ignored: str | None, tmp_path: Path, processes: list[subprocess.Popen[bytes]]
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from cr5.cli import main; main()", "corpus", "convert", "-", "-o", "out/corpus.csv"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.Signals[ignored], signal.SIG_IGN) if ignored else None,
+    )
+    processes.append(process)
+    while not list(folder.glob(".corpus.csv.*.tmp")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.Signals[name])
+    if name != ignored:
+        assert process.wait(timeout=60) == 130
+        assert not list(folder.iterdir())
+    _, errors = process.communicate(b'{"concept": "Q1", "lang": "en", "text": "a dog"}\n', timeout=60)
+    if name == ignored:
+        assert process.returncode == 0
+        assert [path.name for path in folder.iterdir()] == ["corpus.csv"]
+    else:
+        assert errors == b"stopped\n"
+
+
+@pytest.mark.slow
 def test_a_killed_run_leaves_the_old_model_and_can_be_resumed(
     corpus_file: Path,
     small_model: Cr5,

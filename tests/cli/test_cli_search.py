@@ -102,7 +102,7 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
     write(tmp_path / "more.jsonl", more)
     out, err = printed("index", model_folder, tmp_path / "more.jsonl", "-o", tmp_path / "index")
     assert "added: 0 new, 1 renewed, 0 unchanged, 1 in other languages left out" in out
-    assert "documents without a word that the model knows, which cannot be found: 1 (cc 1)\n" in err
+    assert "documents are left out: 1 document (cc 1) without a word that the model knows could not be found" in err
     assert "documents are left out: the index has no language fr; its languages are aa, bb, cc" in err
     out, _ = printed("index", "-o", tmp_path / "index", "--delete", "aa:Q000", "--delete", "nothing", "--check")
     assert "deleted: 1; not in the index: 1" in out
@@ -159,6 +159,11 @@ def test_contradicting_arguments_are_errors_before_anything_is_written(
     missing = f"{index}: there is no index in this folder; "
     assert fails("index", "-o", index, "--check") == f"{missing}build one with cr5 index MODEL DOCS -o {index}"
     assert fails("search", index, "kaka") == f"{missing}check the path, or build the index first"
+    use = "build an index with it, or name the folder of one"
+    assert fails("search", model_folder, "kaka") == f"{model_folder} is a model, and not an index; {use}"
+    file = tmp_path / "corpus.csv"
+    file.touch()
+    assert fails("search", file, "kaka") == f"{file} is a file, not a folder; name the folder of an index"
     assert fails("index", model_folder, "nofile.csv", "-o", index) == (
         "nofile.csv: no such file or folder; check the spelling"
     )
@@ -308,6 +313,9 @@ def test_like_searches_for_the_text_of_a_file(folder: Path, tmp_path: Path, run_
     assert fails("search", folder) == message
     assert fails("search", folder, "kaka", "--like", tmp_path / "like.txt") == message
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    missing = tmp_path / "missing.txt"
+    assert fails("search", folder, "--like", missing) == f"{missing}: no such file or directory; check the path"
+    assert fails("search", folder, "--like", tmp_path) == f"{tmp_path}: is a directory; name a file in it"
     assert fails("search", folder, "--like", tmp_path / "latin.txt") == (
         f"{tmp_path / 'latin.txt'}: byte 0xe9 at position 4 is not UTF-8; "
         "convert the file, e.g. with iconv -f windows-1252 -t utf-8"

@@ -20,7 +20,7 @@ import pytest
 from cr5 import Cr5, Document, ModelFileError, OutputWarning, RepeatedDocuments, write
 from cr5.cli import run
 from cr5.errors import Cr5Error
-from cr5.evaluate.output import write_text
+from cr5.evaluate.output import write_files
 from cr5.index import Index
 from cr5.model.folder_training import train_model
 from cr5.storage import vector_files
@@ -198,9 +198,19 @@ def test_an_index_that_does_not_fit_is_one_sentence_and_leaves_nothing(
     monkeypatch.setattr(shutil, "copy2", copy)
     assert run(["index", str(tmp_path / "model"), "builtin", "-o", str(tmp_path / "some" / "index")]) == 1
     message = capsys.readouterr().err
-    assert message.startswith(f"error: {tmp_path}/some/index/generation-1/model/")
-    assert message.endswith(": no space left on device; free some space, or write to another disk\n")
+    index = tmp_path / "some" / "index"
+    assert message == f"error: {index}: no space left on device; free some space, or write to another disk\n"
     assert everything_in(tmp_path) == before
+
+
+def test_a_model_in_memory_that_does_not_fit_beside_its_index_is_about_the_index(
+    model: Cr5, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cr5.storage.model_files.write_tensors", full)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        Index.create(tmp_path / "some" / "index", model)
+    assert caught.value.filename == str(tmp_path / "some" / "index")
+    assert everything_in(tmp_path) <= {"some"}
 
 
 def test_an_index_that_fills_the_disk_says_how_to_go_on_and_is_continued(
@@ -233,6 +243,37 @@ def test_a_checkpoint_that_does_not_fit_is_a_warning_and_the_earlier_one_stays(
     assert loaded is not None
     np.testing.assert_array_equal(loaded[0]["aa"], np.ones((3, 2)))
     assert everything_in(tmp_path) == {"fit.checkpoint"}
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_scratch_files_that_fill_the_disk_keep_the_checkpoint_and_say_how_to_go_on(
+    documents: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_checkpoint: bool
+) -> None:
+    checkpoint, allocate = tmp_path / "model.checkpoint", os.posix_fallocate
+
+    def fill(file: int, begin: int, size: int) -> None:
+        if checkpoint.exists() or not has_checkpoint:
+            full()
+        allocate(file, begin, size)
+
+    settings = SMALL | {"ridge": "auto"}
+    given: dict[str, Any] = {"engine_options": {"memory": 2**30}}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", fill)
+        with pytest.raises(Cr5Error, match=f"{tmp_path} has no space for .* of scratch files; free some") as caught:
+            train_model(Cr5(**settings), documents, tmp_path / "model", **given)
+    advice = "continue with `resume=True`" if has_checkpoint else "run it again from the beginning"
+    assert str(caught.value).endswith(f"; then {advice}")
+    assert everything_in(tmp_path) == ({"model.checkpoint"} if has_checkpoint else set())
+    assert train_model(Cr5(**settings), documents, tmp_path / "model", resume=has_checkpoint, **given)
+    assert not checkpoint.exists()
+
+
+def test_the_path_of_a_checkpoint_may_be_a_string_and_is_checked_before_the_documents_are_read(tmp_path: Path) -> None:
+    with pytest.raises(Cr5Error, match=r"missing/fit\.checkpoint cannot be written: there is no folder"):
+        Cr5().fit(never_read(), checkpoint=str(tmp_path / "missing" / "fit.checkpoint"))
+    with pytest.raises(Cr5Error, match="`checkpoint` is True; give a path"):
+        Cr5().fit(never_read(), checkpoint=True)  # type: ignore[arg-type]
 
 
 def test_a_rank_that_the_documents_do_not_allow_leaves_no_checkpoint(
@@ -330,7 +371,7 @@ def test_an_index_that_cannot_be_written_gives_one_sentence_and_is_continued(fol
 def test_a_report_that_does_not_fit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match=r"report\.md") as caught:
-        write_text(tmp_path / "report.md", "# Results")
+        write_files(tmp_path, {"report.md": "# Results"})
     assert caught.value.filename == str(tmp_path / "report.md")
     assert everything_in(tmp_path) == set()
 
@@ -380,7 +421,7 @@ def test_a_standard_output_that_is_full_gives_one_sentence(folder: Path, argumen
             check=False,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
         )
-    assert ended.stderr.decode() == "error: file too large; write to another disk\n"
+    assert ended.stderr.decode() == "error: standard output: file too large; write to another disk\n"
     assert ended.returncode == 1
 
 

@@ -153,6 +153,7 @@ def bad_files() -> dict[str, str]:
     put("blank.jsonl", "\ufeff\n \n")
     put("header.csv", "concept,lang,text\n")
     put("utf16.jsonl", LINE.encode("utf-16") + b"\0")
+    put("wide.csv", "doc id,en,pt_BR\n1,a dog,um cão\n")
     put("columns.csv", "concept;language;text\nQ1;en;a\n")
     put("twice.tsv", "concept\tlang\ttext\ttext\n")
     put("quoted.csv", '"concept"x,lang,text\nQ1,en,a\n')
@@ -179,6 +180,8 @@ def bad_files() -> dict[str, str]:
         "header.csv": f"header.csv: {empty}",
         "utf16.jsonl": f"utf16.jsonl: corrupt, not valid utf-16-le, truncated data; {again}",
         "columns.csv": f"columns.csv:1: no column 'lang', only concept, language, text; {needs}",
+        "wide.csv": f"wide.csv:1: no column 'concept' or 'lang' or 'text', only doc id, en, pt_BR; {needs} (cr5 corpus "
+        "table FILE --concept-column 'doc id' --wide en=en --wide pt-BR=pt_BR -o CORPUS)",
         "twice.tsv": "twice.tsv:1: column 'text' occurs 2 times; rename all but one",
         "quoted.csv": f"quoted.csv:1: broken quoting, ',' expected after '\"'; {QUOTE}",
         "latin.csv": f"latin.csv:1: byte 0xe9 at position 22 {ICONV}",

@@ -306,12 +306,37 @@ def test_rows_of_a_frame_without_a_concept_can_be_skipped_and_counted() -> None:
     assert skipped.counts == {"missing field": 1, "wrong type": 1}
 
 
-def test_the_columns_of_a_wide_table_are_to_become_rows() -> None:
-    wide = pd.DataFrame({"id": ["Q1"], "en": ["a dog"], "it": ["un cane"]})
-    assert message(wide).endswith('make rows with pandas: melt(id_vars=..., var_name="lang", value_name="text")')
-    assert message(pl.DataFrame({"id": ["Q1"], "en": ["a dog"], "it": ["un cane"]})).endswith(
-        'make rows with unpivot(index=..., variable_name="lang", value_name="text")'
-    )
+WIDE = {"en": ["a dog", "a cat"], "it": ["un cane", "un gatto"]}
+
+
+@pytest.mark.parametrize("further", [{}, {"id": ["Q1", "Q2"]}, {"concept": ["Q1", "Q2"], "key": ["a", "b"]}])
+@pytest.mark.parametrize("library", [pd, pl])
+@pytest.mark.parametrize("codes", [("en", "it"), ("eng", "ita"), ("en-US", "it_IT")])
+def test_the_columns_of_a_wide_table_become_rows_as_the_error_says(
+    library: Any, further: dict[str, list[str]], codes: tuple[str, str]
+) -> None:
+    wide = library.DataFrame(further | dict(zip(codes, WIDE.values(), strict=True)))
+    advice = message(wide).partition("make rows with ")[2].removeprefix("pandas: ")
+    rows = eval(f"wide.{advice}", {"wide": wide})
+    documents = [document for batch in in_batches(rows) for document in batch.documents()]
+    names = (further.get("concept") or further.get("id") or ["0", "1"]) * 2
+    assert [document.concept for document in documents] == names
+    assert [document.text for document in documents] == [*WIDE["en"], *WIDE["it"]]
+
+
+def test_of_many_languages_the_columns_are_not_listed() -> None:
+    codes = ["da", "de", "en", "es", "fr", "it"]
+    assert 'melt("concept", […], var_name=' in message(pd.DataFrame({code: ["text"] for code in codes}))
+
+
+def test_a_column_of_texts_by_language_becomes_rows_as_the_error_says() -> None:
+    table = pd.DataFrame({"translation": [{"en": "a dog", "it": "un cane"}]})
+    advice = message(table).partition("make rows: ")[2]
+    assert advice.endswith("for i, row in enumerate(table) for lang, text in row['translation'].items())")
+    rows = eval(advice, {"table": table.to_dict("records")})
+    assert [(d.concept, d.lang, d.text) for batch in in_batches(rows) for d in batch.documents()] == [
+        ("0", "en", "a dog"), ("0", "it", "un cane"),
+    ]  # fmt: skip
 
 
 def test_a_column_that_is_the_index_of_a_frame_is_to_become_a_column() -> None:

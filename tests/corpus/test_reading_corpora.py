@@ -26,7 +26,7 @@ from cr5.corpus.reading import read, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import ReadLimits, json_records
 from cr5.corpus.writing import WRITERS, write, write_parquet
-from cr5.errors import ColumnsNotKept, CorpusError, Cr5Error
+from cr5.errors import ColumnsNotKept, CorpusError, Cr5Error, Cr5TypeError
 
 NAMES = [
     "c.jsonl",
@@ -81,6 +81,11 @@ def test_control_characters_in_concepts_and_languages_are_refused_in_every_forma
 def test_random_documents_come_back_equal_from_every_format(name: str, corpus: list[Document]) -> None:
     assert write(name, corpus) == len(corpus)
     assert list(read([name], batch_rows=3)) == [replace(d, lang=canonical_code(d.lang)) for d in corpus]
+
+
+def test_documents_in_place_of_the_path_are_named() -> None:
+    with pytest.raises(Cr5TypeError, match="`path` is a list; give a path"):
+        write(GOOD, "corpus.jsonl")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,10 +10,11 @@ import madeup
 import numpy as np
 import pandas as pd
 import pytest
+from limits import file_size_limit
 
 from cr5 import Cr5, Document, evaluate, write
 from cr5.corpus.inputs import in_batches
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, NotFittedError, ResultsNotWrittenError
 from cr5.evaluate.dictionaries import read_dictionaries
 from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, choose_systems, make_systems, role_of
 from cr5.evaluate.systems.space import Space
@@ -52,6 +53,42 @@ def test_a_corpus_may_be_documents_batches_a_path_or_several(
         evaluate.documents(corpus_file, systems=["shared-tokens"], settings=SETTINGS).title
         == "corpus.jsonl: aa, bb, cc"
     )
+
+
+def test_results_that_the_disk_has_no_space_for_are_in_the_error_and_earlier_files_stay(
+    corpus_file: Path, run: evaluate.Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "some" / "results"
+    options: dict[str, Any] = {"systems": ["floor"], "settings": SETTINGS, "output": folder}
+    with file_size_limit(3000), pytest.raises(ResultsNotWrittenError, match="write_reports") as caught:
+        evaluate.documents(corpus_file, **options)
+    assert str(caught.value).startswith(f"{folder}: the results cannot be written, file too large; free some space")
+    assert caught.value.run.scores == run.scores
+    assert not list(tmp_path.iterdir())
+    evaluate.documents(corpus_file, seed=1, **options)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert len(before["run.json"]) != len(before["report.html"])
+    largest = max(map(len, before.values()))
+    with file_size_limit(largest - 1000), pytest.raises(ResultsNotWrittenError):  # the others have space
+        evaluate.documents(corpus_file, **options)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    evaluate.write_reports(caught.value.run, tmp_path / "other")
+    assert evaluate.load_run(tmp_path / "other").scores == run.scores
+
+
+def test_held_out_texts_are_written_together_or_not_at_all(corpus_file: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "some" / "texts"
+    sizes = evaluate.held_out_texts(corpus_file, folder, settings=SETTINGS)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert set(before) == {f"{lang}.jsonl" for lang in sizes}
+    assert len(set(map(len, before.values()))) == 3
+    for target in (folder, tmp_path / "other"):
+        largest = max(map(len, before.values()))
+        with file_size_limit(largest - 1), pytest.raises(OSError, match="File too large") as caught:
+            evaluate.held_out_texts(corpus_file, target, settings=SETTINGS, seed=0)
+        assert caught.value.filename == str(target)
+        found = {path.name: path.read_bytes() for path in target.iterdir()} if target.exists() else {}
+        assert found == (before if target == folder else {})
 
 
 def test_a_corpus_may_be_a_table_and_a_number_one_of_numpy(articles: list[Document], tmp_path: Path) -> None:
@@ -122,7 +159,16 @@ def test_a_small_corpus_is_refused_with_what_is_needed(articles: list[Document])
         evaluate.documents(few, settings=SETTINGS)
 
 
+def test_a_model_that_is_not_fitted_is_refused(tmp_path: Path) -> None:
+    for name in ("text.en", "text.it"):
+        (tmp_path / name).write_text("a\nb\n")
+    with pytest.raises(NotFittedError):
+        evaluate.sentences(Cr5(), [tmp_path / "text.en", tmp_path / "text.it"])
+
+
 def test_a_table_in_place_of_files_is_refused() -> None:
+    with pytest.raises(Cr5Error, match="a path or several are needed, not a list"):
+        evaluate.sentences(Cr5(), [["a dog"], ["un cane"]])  # type: ignore[list-item]
     with pytest.raises(Cr5Error, match="a path or several are needed, not a DataFrame"):
         evaluate.sentences("model", pd.DataFrame({"en": ["a"], "it": ["b"]}))
 

@@ -12,7 +12,7 @@ import pytest
 
 from cr5.errors import Cr5Error
 from cr5.evaluate.comparison import Comparison, compare
-from cr5.evaluate.output import write_text
+from cr5.evaluate.output import write_files
 from cr5.evaluate.preparation import check_output
 from cr5.evaluate.runs import (
     RUN_FILE,
@@ -208,7 +208,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
     with pytest.raises(OSError, match="No space left"):
         save_run(two_directions("cr5", 0.5), tmp_path)
     with pytest.raises(OSError, match="No space left"):
-        write_text(tmp_path / "report.md", "text")
+        write_files(tmp_path, {"report.md": "text", "scores.csv": "text"})
     check_output(tmp_path / "new" / "folder")
     with pytest.raises(OSError, match="No space left"):
         save_run(small_run(), tmp_path / "new" / "folder")

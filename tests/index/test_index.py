@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from index_documents import FEW, contents, given, refused
 
-from cr5 import Cr5, Document, LanguageLeftOut, Skipped
+from cr5 import Cr5, Document, FewKnownWords, LanguageLeftOut, Skipped
 from cr5.errors import Cr5Error
 from cr5.hashing import hash_texts
 from cr5.index import Index, IngestCounts, IngestSettings
@@ -90,10 +90,21 @@ def test_another_text_or_title_replaces_a_document(index: Index) -> None:
 def test_documents_without_known_words_are_counted_and_deleted(index: Index) -> None:
     index.add(FEW[:6])
     gone = [replace(FEW[0], text="zzz"), Document("Q1", "fr", "le chien"), Document("Q2", "bb", "zzz")]
-    with pytest.warns(LanguageLeftOut, match="no language fr; its languages are aa, bb, cc"):
+    with (
+        pytest.warns(LanguageLeftOut, match="no language fr; its languages are aa, bb, cc"),
+        pytest.warns(FewKnownWords, match=r"2 documents \(aa 1, bb 1\) without a word that the model knows"),
+    ):
         added = index.add(gone)
     assert (added.total, added.blank, added.unknown) == (0, {"aa": 1, "bb": 1}, {"fr": 1})
     assert contents(index) == given(FEW[1:6])
+
+
+def test_documents_that_a_further_model_knows_no_word_of_are_named(index: Index, documents: list[Document]) -> None:
+    index.add(FEW[:6])
+    other = [replace(d, text=d.text.upper()) for d in documents]
+    model = Cr5(rank=20, ridge=1.0, min_documents=2, subwords=False, lowercase=False).fit(other)
+    with pytest.warns(FewKnownWords, match=r"6 documents \(aa 2, bb 2, cc 2\) without a word that the model knows"):
+        assert index.reindex(model).total == 0
 
 
 def test_several_documents_of_one_concept_are_numbered(index: Index) -> None:

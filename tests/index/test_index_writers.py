@@ -268,7 +268,7 @@ index.add(single, progress=lambda progress: print(progress.stage, progress.done,
                 break
         message = refused(lambda: index.add(FEW))
         process.send_signal(signal.SIGKILL)
-    assert message == f"{index.folder}: another process is writing this index; wait until it ends"
+    assert message == f"{index.folder}: another process or thread is writing this index; wait until it ends"
     kept = contents(index)
     assert len(kept) >= done
     assert kept.items() <= given(FEW).items()

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from bm25_oracle import Words, term_counts
+from limits import file_size_limit
 from store_places import LANGS, LANGUAGES, RANK, all_rows, ids, refused, rows, set_hubness, unit
 
 from cr5.index import ivf
@@ -354,6 +355,19 @@ def test_a_pinned_store_does_not_keep_earlier_ones(tmp_path: Path) -> None:
         pinned.append(weakref.ref(reader.pinned()))
     gc.collect()
     assert [each() is None for each in pinned] == [True, True, True, False]
+
+
+def test_hubness_that_the_disk_has_no_space_for_leaves_the_earlier_values(tmp_path: Path) -> None:
+    store = create(tmp_path)
+    store.upsert(rows(range(100)))
+    ids = [f"d{i}" for i in range(100)]
+    set_hubness(store, ids, np.zeros((100, LANGUAGES), np.float32))
+    size = (store.folder / "hubness.npy").stat().st_size
+    for missing in (1, size - 200):  # NumPy itself does not notice that the last bytes are missing
+        with file_size_limit(size - missing), pytest.raises(OSError, match="File too large"):
+            set_hubness(store, ids, np.ones((100, LANGUAGES), np.float32))
+        found = [pair for batch in store.scan(("hubness",), batch_rows=50) for pair in batch["hubness"].to_pylist()]
+        assert found == [[0.0] * LANGUAGES] * 100
 
 
 def test_rows_with_and_without_refreshed_hubness_can_be_scanned_together(tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ def test_languages_that_are_missing_are_guessed(empty_index: Index, articles_wit
     assert [document.concept for document in empty_index.get(added)] == [added[0], added[1], "Q1"]
 
 
+@pytest.mark.filterwarnings("ignore::cr5.FewKnownWords")
 def test_documents_that_cannot_be_used_are_errors_or_left_out(
     empty_index: Index, articles_with_fields: list[dict[str, Any]]
 ) -> None:

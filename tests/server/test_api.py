@@ -175,7 +175,7 @@ def test_a_document_is_returned_as_it_was_added(client: TestClient, documents: l
     }  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore::cr5.LanguageLeftOut")
+@pytest.mark.filterwarnings("ignore::cr5.Cr5Warning")
 def test_documents_can_be_added_replaced_found_and_deleted(
     start_server: StartServer, documents: list[Document]
 ) -> None:

@@ -13,6 +13,7 @@ from properties import up_to
 
 import cr5.sources
 from cr5 import read
+from cr5.cli.render.corpora import source_warnings
 from cr5.errors import CorpusError
 from cr5.sources.accounting import NO_DOCUMENT, NOT_READ, Accounting, UnusableInputError
 from cr5.sources.make_corpus import make_corpus
@@ -253,6 +254,31 @@ def test_a_file_that_a_reader_forgets_is_counted_as_not_read() -> None:
     accounting.finish()
     assert (accounting.files_found, accounting.files_read) == (2, 1)
     assert accounting.skipped_files.examples == {NOT_READ: "b.txt"}
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("folder", {"en/a.txt": b"a dog", "it/a.txt": b"un cane"}, {"JA/a.txt": b"\x8c\xa2\x82\xcd\x90l"}),
+        ("bible", {"eng.txt": b"GEN 1:1\ta dog", "ita.txt": b"GEN 1:1\tun cane"}, {"jpn.txt": b"\n"}),
+        ("moses", {"x.en": b"a dog\n", "x.it": b"un cane\n"}, {"y.en": b"a\nb\n", "y.ja": b"c\n"}),
+        ("moses", {"x.en": b"a dog\n", "x.it": b"un cane\n"}, {"y.ja": b"c\n"}),
+        ("gettext", {"it.po": b'msgid "dog"\nmsgstr "cane"\n'}, {"ja.po": b"garbage"}),
+    ],
+)  # fmt: skip
+def test_a_language_of_which_no_file_can_be_read_is_missed(
+    name: str, good: dict[str, bytes], bad: dict[str, bytes], tmp_path: Path
+) -> None:
+    for path, content in (good | bad).items():
+        (tmp_path / "source" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "source" / path).write_bytes(content)
+    source, inputs = SOURCES[name], tmp_path / "source"
+    given = inputs if name == "folder" else [inputs]
+    for langs, missed in ((None, ["ja"]), (["en", "it"], [])):
+        made = make_corpus(source, given, tmp_path / "corpus.jsonl", langs=langs, on_error="skip")
+        assert [lang for lang, facts in made.by_language().items() if not facts.documents] == missed
+        expected = [f"no documents are left in {lang}; see above what was skipped" for lang in missed]
+        assert list(source_warnings(made, langs or [])) == expected
 
 
 def test_a_file_that_fails_after_some_documents_was_read_and_its_damage_is_counted() -> None:

@@ -170,6 +170,14 @@ def test_pairs_that_a_pivot_could_link_are_named(tmp_path: Path) -> None:
     assert len(list(read_moses([tmp_path / "b"]))) == 4
 
 
+def test_of_many_pairs_that_a_pivot_could_link_some_are_named(tmp_path: Path) -> None:
+    for lang in ("da", "de", "es", "fr", "it", "nl", "sv"):
+        for code in ("en", lang):
+            (tmp_path / f"x.en-{lang}.{code}").write_text("Yes.\n")
+    with pytest.warns(Cr5Warning, match="no concept links da-en, de-en, en-es, en-fr, en-it and 2 more; pass"):
+        assert list(read_moses([tmp_path]))
+
+
 def test_the_pivot_may_be_spelled_differently_in_every_pair(tmp_path: Path) -> None:
     put(tmp_path / "a", E__en="No.\n", E__it="No.\n", T__dan="Nej.\n", T__eng="No.\n")
     found = plain(read_moses([tmp_path / "a"], join=1, pivot="eng"))
@@ -299,6 +307,11 @@ def test_a_language_after_a_dash_or_underscore_counts_where_two_names_differ_in_
 def test_two_files_of_a_language_are_an_error(tmp_path: Path) -> None:
     folder = put(tmp_path / "a", x__en="one\n", x__en__gz=gzip.compress(b"one\n"), x__fr="un\n")
     assert message(folder) == f"{folder}/x.en.gz: seems to be the same text as {folder}/x.en; keep one of them"
+    folder = put(tmp_path / "b", news_0src__eng__txt="1\n", news_0ref__eng__txt="2\n", news_0ref__deu__txt="2\n")
+    assert message(folder) == (
+        f"{folder}/news-src.eng.txt and {folder}/news-ref.eng.txt are both news in eng; leave one of them out, or "
+        "rename it"
+    )
 
 
 def test_a_missing_path_is_an_error(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import re
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -212,6 +213,32 @@ def test_a_killed_run_leaves_the_old_file_and_the_next_one_is_not_disturbed(writ
     Path(left).unlink()
     write(Path("x"), b"new", temporary=Path("x.part"))  # a fixed name clears itself
     assert files() == {"x": b"new"}
+
+
+@either
+def test_what_a_killed_process_left_is_removed_a_day_later(write: Callable[..., None]) -> None:
+    day = 24 * 60 * 60
+    ages = {
+        ".x[1].0123abcd.tmp": day + 60,
+        ".x[1].fedc4567.tmp": day - 60,
+        ".x1.0123abcd.tmp": 2 * day,
+        ".x[1].tmp": 9 * day,
+    }
+    for name, age in ages.items():
+        Path(name).touch()
+        os.utime(name, (time.time() - age, time.time() - age))
+    write(Path("x[1]"), b"new")
+    assert set(files()) == {"x[1]", *ages} - {".x[1].0123abcd.tmp"}
+
+
+def test_a_folder_that_a_killed_process_left_is_removed_a_day_later() -> None:
+    left = Path(".x.0123abcd.tmp")
+    left.mkdir()
+    (left / "part").touch()
+    os.utime(left, (1, 1))
+    with atomic_folder(Path("x")) as folder:
+        (folder / "whole").touch()
+    assert [path.name for path in Path().iterdir()] == ["x"]
 
 
 @either

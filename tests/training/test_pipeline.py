@@ -31,7 +31,7 @@ from cr5.training.view_weights import WEIGHTS, expected_weight
 
 
 def few_concepts_notes(concepts: int) -> list[str]:
-    return [str(note) for note in few_concepts(concepts)]
+    return [str(note) for note in few_concepts(concepts, madeup.SETTINGS["min_documents"])]
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +84,11 @@ def test_a_language_without_a_usable_document_is_left_out_with_a_warning(documen
         "left_out": {"concept in one language only": 150},
     }
     assert report["notes"][1:] == few_concepts_notes(150)
+
+
+def test_a_lower_limit_of_documents_is_advised_only_where_it_is_higher() -> None:
+    advice = [["`min_documents=2`" in str(note) for note in few_concepts(150, limit)] for limit in (1, 2, 3, 5)]
+    assert advice == [[False], [False], [True], [True]]
 
 
 def test_limits_that_leave_out_most_documents_warn(documents: list[Document]) -> None:
@@ -456,6 +461,10 @@ def test_swapped_columns_and_equal_texts_are_recognised(documents: list[Document
     assert_refused(counted(swapped), "there are 10 languages and 3 concepts: check that lang and concept", rank=5)
     facts = "`rank=5` is too large", "there are 10 languages and 3 concepts"
     assert_refused(counted(swapped), *facts, rank=5, min_documents=0)
+    pair = [d for d in documents if d.concept == documents[0].concept][:2]  # two languages, and not swapped
+    with pytest.raises(CorpusError, match="no document can be trained on") as caught:
+        train(counted(pair), chosen(rank=5))
+    assert "swapped" not in str(caught.value)
     equal = [replace(d, text="kaka lolo mimi nana popo") for d in documents]
     with pytest.raises(Cr5Error, match=r"more than the 0 dimensions .*; all documents have the same words"):
         train(counted(equal), chosen(min_documents=0, rank=5))

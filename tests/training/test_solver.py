@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from cr5 import demo, settings
 from cr5._typing import Array, Intercept, Ints, Sparse
 from cr5.corpus.inputs import in_batches
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, Cr5TypeError
 from cr5.progress import Progress
 from cr5.training import lobpcg, solver
 from cr5.training.counted_corpus import count_corpus, subword_matrices
@@ -57,6 +57,16 @@ def test_solver_equals_the_dense_solution_of_the_papers_equations(
     assert fit.converged
     np.testing.assert_allclose(fit.eigenvalues, eigenvalues, rtol=1e-6)
     assert subspace_angles(stacked(fit).astype(float), phi.T).max() < 1e-4  # sign and rotation are free
+
+
+def test_arrays_in_place_of_a_dict_of_languages_are_named() -> None:
+    X, numbers = csr_array(np.eye(3)), np.arange(3)
+    with pytest.raises(Cr5TypeError, match="`blocks` is a csr_array; give a dict with an entry for each language"):
+        reduced_rank_ridge(X, {"en": numbers}, rank=1, ridge=1.0)
+    with pytest.raises(Cr5TypeError, match="`concepts` is a ndarray"):
+        reduced_rank_ridge({"en": X}, numbers, rank=1, ridge=1.0)  # type: ignore[arg-type]
+    with pytest.raises(Cr5Error, match="`concepts` has nothing for it"):
+        reduced_rank_ridge({"en": X, "it": X}, {"en": numbers}, rank=1, ridge=1.0)
 
 
 @pytest.mark.parametrize("intercept", ["language", "shared"])

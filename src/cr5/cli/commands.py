@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cr5.cli import options
-from cr5.cli.interrupts import sigterm_as_interrupt
+from cr5.cli.interrupts import signals_as_interrupt
 from cr5.cli.options import (
     comma_separated,
     decode_text,
@@ -28,6 +28,7 @@ from cr5.message_parts import quoted
 from cr5.model import Cr5
 from cr5.model.folder_training import checkpoint_path, train_model
 from cr5.storage import vector_files
+from cr5.storage.array_files import write_array
 
 
 def train(
@@ -110,7 +111,7 @@ def train(
     skipped = Skipped()
     start = time.perf_counter()
     try:
-        with sigterm_as_interrupt(), console.progress_bars(json) as progress:
+        with signals_as_interrupt(), console.progress_bars(json) as progress:
             saved = train_model(
                 model,
                 read_corpora(corpora, langs, on_error or "raise", skipped),
@@ -190,7 +191,7 @@ def encode(
     vectors = loaded.encode(texts, langs)
     empty = int((~vectors.any(axis=1)).sum())
     if output is None:
-        vector_files.write_stream(sys.stdout.buffer, vectors)
+        write_array(sys.stdout.buffer, vectors)
     else:
         shares = loaded.coverage_parts(texts, langs)._asdict() if coverage else None
         vector_files.write(output, vectors, texts, shares)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from cr5.cli import wikipedia_options
-from cr5.cli.interrupts import saying_how_to_resume, sigterm_as_interrupt
+from cr5.cli.interrupts import saying_how_to_resume
 from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import Corpora, Json, Langs, OnError, Preset, SettingChanges, parse_settings, read_corpora
 from cr5.cli.render import console
@@ -90,7 +90,6 @@ def wikipedia(
     start = time.perf_counter()
     with (
         saying_how_to_resume(),
-        sigterm_as_interrupt(),
         open_executor(workers, scheduler) as executor,
         console.progress_bars(json) as progress,
     ):

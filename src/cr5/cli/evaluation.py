@@ -1,8 +1,9 @@
 """The commands ``cr5 eval documents``, ``sentences``, ``words`` and ``search``, and ``cr5 eval --compare``."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -12,7 +13,7 @@ from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import comma_separated, parse_rank, parse_ridge, parse_settings
 from cr5.cli.render import console, scores
 from cr5.corpus.skipped import Skipped
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, ResultsNotWrittenError
 from cr5.evaluate.api import DOCUMENT_SYSTEMS
 from cr5.evaluate.preparation import DEFAULT_BASELINES
 from cr5.evaluate.report.formatting import describe_failures
@@ -25,6 +26,7 @@ from cr5.evaluate.tasks.sentences import SENTENCE_QUERIES, SEPARATE_SHARE
 from cr5.index import Index
 from cr5.progress import stop_on_interrupt
 
+Result = TypeVar("Result")
 app = typer.Typer(no_args_is_help=True, invoke_without_command=True)
 
 Output = Annotated[
@@ -230,7 +232,8 @@ def documents(
         )
         return
     with console.progress_bars(json) as progress, stop_on_interrupt() as should_stop:
-        run = evaluate.documents(
+        run, unwritten = measured(
+            evaluate.documents,
             corpora,
             systems=comma_separated(systems) or [],
             regimes=cast(list[Regime], comma_separated(regimes) or []),
@@ -247,7 +250,7 @@ def documents(
             **split_options,
         )
         interrupted = should_stop()
-    _show(run, output, json, details, skipped)
+    _show(run, output, json, details, skipped, unwritten=unwritten)
     if interrupted:
         console.warn("interrupted; the results so far are kept")
         sys.exit(130)
@@ -289,7 +292,8 @@ def sentences(
         cr5 eval sentences model en-it.parquet --train corpus/ --systems shared-tokens,lsi,words
     """
     with console.progress_bars(json) as progress:
-        run = evaluate.sentences(
+        run, unwritten = measured(
+            evaluate.sentences,
             model,
             files,
             langs=comma_separated(langs),
@@ -304,7 +308,7 @@ def sentences(
             output=output,
             progress=progress,
         )
-    _show(run, output, json, details)
+    _show(run, output, json, details, unwritten=unwritten)
 
 
 @app.command()
@@ -331,7 +335,8 @@ def words(
         cr5 eval words model en-it.test.tsv --train corpus/ --dictionary en-it.train.tsv
     """
     with console.progress_bars(json) as progress:
-        run = evaluate.words(
+        run, unwritten = measured(
+            evaluate.words,
             model,
             dictionaries,
             train=train,
@@ -341,7 +346,7 @@ def words(
             output=output,
             progress=progress,
         )
-    _show(run, output, json, details)
+    _show(run, output, json, details, unwritten=unwritten)
 
 
 @app.command()
@@ -394,7 +399,8 @@ def search(
         cr5 eval search index --query-file queries.jsonl
     """
     with console.progress_bars(json) as progress, Index.open(index, store=store) as opened:
-        run = evaluate.search(
+        run, unwritten = measured(
+            evaluate.search,
             opened,
             types=cast(list[QueryType] | None, comma_separated(types)),
             langs=comma_separated(langs),
@@ -407,13 +413,32 @@ def search(
         )
     if json:
         console.as_json(run.to_json())
-        return
-    scores.search_tables(run)
-    scores.written_files(output, ("report.md", "scores.csv", "search.json"))
+    else:
+        scores.search_tables(run)
+        scores.written_files(None if unwritten else output, ("report.md", "scores.csv", "search.json"))
+    if unwritten:
+        raise unwritten
 
 
-def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Skipped | None = None) -> None:
-    """Print a run; raises Cr5Error at the end if cr5 itself could not run."""
+def measured(evaluation: Callable[..., Result], *arguments: Any, **options: Any) -> tuple[Result, Cr5Error | None]:
+    """What an evaluation returns, and, if its files could not be written, the error to end with once that is shown."""
+    try:
+        return evaluation(*arguments, **options), None
+    except ResultsNotWrittenError as error:
+        advice = "the figures that are printed are complete; free some space, and run it again for the files"
+        return error.run, Cr5Error(f"{error.problem}; {advice}")
+
+
+def _show(
+    run: Run,
+    output: Path | None,
+    json: bool,
+    details: bool,
+    skipped: Skipped | None = None,
+    *,
+    unwritten: Cr5Error | None,
+) -> None:
+    """Print a run; at the end, raise ``unwritten`` if there is one, or Cr5Error if cr5 itself could not run."""
     if json:
         console.as_json(run.to_json())
     else:
@@ -422,7 +447,9 @@ def _show(run: Run, output: Path | None, json: bool, details: bool, skipped: Ski
         scores.run_tables(
             run, details, lambda text: in_command_line_terms(text, ["eval", run.task]), has_files=output is not None
         )
-        scores.written_files(output)
+        scores.written_files(None if unwritten else output)
+    if unwritten:
+        raise unwritten
     check_own_systems(run)
 
 

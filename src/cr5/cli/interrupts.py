@@ -1,5 +1,6 @@
-"""How commands that can be continued are stopped: by Ctrl-C, or by the SIGTERM that containers and clusters send."""
+"""How commands are stopped: by Ctrl-C, by SIGTERM, which containers and clusters send, or by closing the terminal."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -8,19 +9,36 @@ from types import FrameType
 
 from cr5.cli.render.console import err
 
+_STOPPING = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
+
 
 @contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Within the block, SIGTERM does what Ctrl-C does."""
+def signals_as_interrupt() -> Iterator[None]:
+    """Within the block, SIGTERM and SIGHUP do what Ctrl-C does, so that nothing half-written stays.
+
+    A signal that is ignored, as SIGHUP with nohup, or that has a handler keeps that. Ctrl-C may be ignored, as of a
+    command that a script has started in the background; the other signals still interrupt it.
+    """
+    process = os.getpid()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.raise_signal(signal.SIGINT)
+        if os.getpid() != process:  # a fork, which is stopped by whoever started it
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        handle = signal.getsignal(signal.SIGINT)
+        if not callable(handle):
+            raise KeyboardInterrupt
+        handle(signal.SIGINT, frame)
 
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    numbers = [getattr(signal, name) for name in _STOPPING if hasattr(signal, name)]
+    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager

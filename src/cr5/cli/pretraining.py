@@ -7,7 +7,7 @@ import typer
 
 from cr5.cli import options, wikipedia_options
 from cr5.cli.exchange import Licence, Private
-from cr5.cli.interrupts import saying_how_to_resume, sigterm_as_interrupt
+from cr5.cli.interrupts import saying_how_to_resume
 from cr5.cli.options import parse_bytes, parse_changes, parse_rank, parse_ridge
 from cr5.cli.render import console
 from cr5.cli.render.console import err, out
@@ -67,7 +67,7 @@ def pretrain(
             raise Cr5Error("standard input is not a terminal that can be asked whether to begin; begin with --yes")
         return typer.confirm("Begin?", err=True)
 
-    with saying_how_to_resume(), sigterm_as_interrupt(), console.progress_bars(json) as progress:
+    with saying_how_to_resume(), console.progress_bars(json) as progress:
         made = run_pretraining(
             wikipedia_request(wikipedia, source, date, sample, dumps, mirror),
             output,

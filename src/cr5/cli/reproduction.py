@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cr5.cli.evaluation import Output, check_own_systems
+from cr5.cli.evaluation import Output, check_own_systems, measured
 from cr5.cli.options import Json, Langs, OnError, Rank, SettingChanges, comma_separated, parse_changes, parse_rank
 from cr5.cli.render import console, scores, table1
 from cr5.corpus.skipped import Skipped
@@ -127,22 +127,37 @@ def reproduce(
             model = Cr5.load_published(
                 published, model_name, chosen_langs, on_error=on_error, skipped=skipped, progress=progress
             )
-            runs = reproduce_published(
-                paper_data, model, sentences=sentences or (), words=words or (), output=output, progress=progress
+            runs, unwritten = measured(
+                reproduce_published,
+                paper_data,
+                model,
+                sentences=sentences or (),
+                words=words or (),
+                output=output,
+                progress=progress,
             )
-        _show_published(runs, output, json, skipped)
+        _show_published(runs, None if unwritten else output, json, skipped)
+        if unwritten:
+            raise unwritten
         return
     overrides = parse_changes(setting, rank=parse_rank(rank))
     with console.progress_bars(json) as progress:
-        run = reproduce_table(
-            paper_data, low_resource=low_resource, overrides=overrides, output=output, progress=progress
+        run, unwritten = measured(
+            reproduce_table,
+            paper_data,
+            low_resource=low_resource,
+            overrides=overrides,
+            output=output,
+            progress=progress,
         )
     if json:
         console.as_json(run.to_json())
     else:
         console.skipped_lines(skipped)
         table1.reproduction_table(run)
-        scores.written_files(output)
+        scores.written_files(None if unwritten else output)
+    if unwritten:
+        raise unwritten
     check_own_systems(run)
 
 

@@ -14,6 +14,7 @@ import typer
 from rich.text import Text
 
 from cr5.cli.app import app
+from cr5.cli.interrupts import signals_as_interrupt
 from cr5.cli.messages import in_command_line_terms
 from cr5.cli.render.console import err, warn
 from cr5.errors import Cr5Error, Cr5Warning
@@ -33,6 +34,9 @@ _ADVICE = {
     errno.ENOMEM: _MEMORY_ADVICE,
     errno.EACCES: "change its permissions, or choose another path",
     errno.EPERM: "change its permissions, or choose another path",
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EISDIR: "name a file in it",
 }
 
 
@@ -42,7 +46,8 @@ def run_and_flush(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a terminal cannot show becomes a question mark
-    code = run_command(arguments)
+    with signals_as_interrupt():
+        code = run_command(arguments)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -53,14 +58,31 @@ def run_and_flush(arguments: list[str]) -> int:
     return code
 
 
+class _StandardOutput(io.FileIO):
+    """Standard output, whose errors name it."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = "standard output"
+            raise
+
+
 def _open_standard_streams() -> None:
-    """Replace standard streams that are closed by empty ones, and an unbuffered output, which may cut a long write."""
+    """Replace closed standard streams by empty ones, and the output by one that names itself in errors.
+
+    The new output is always buffered: one that is not, as with python -u, may cut a long write and drops the rest.
+    """
+    output = getattr(sys.stdout, "buffer", None)
+    is_unbuffered = isinstance(output, io.RawIOBase)
+    if type(output if is_unbuffered else getattr(output, "raw", None)) is io.FileIO:  # not the console of Windows
+        named = io.BufferedWriter(_StandardOutput(sys.stdout.fileno(), "w", closefd=False))
+        by_line = is_unbuffered or getattr(sys.stdout, "line_buffering", False)
+        sys.stdout = io.TextIOWrapper(named, encoding=sys.stdout.encoding, line_buffering=by_line)
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
-    if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):  # python -u; such a stream drops what did not fit
-        descriptor, encoding = sys.stdout.fileno(), sys.stdout.encoding
-        sys.stdout = open(descriptor, "w", buffering=1, encoding=encoding, closefd=False)  # noqa: SIM115
 
 
 def run_command(arguments: list[str]) -> int:

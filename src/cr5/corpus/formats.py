@@ -3,6 +3,7 @@
 Arrow checks whole blocks at once. A block in which it finds an error is read again row by row, to find that row.
 """
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -25,7 +26,7 @@ from cr5.corpus.documents import (
     with_canonical_codes,
 )
 from cr5.corpus.fields import FIELDS
-from cr5.corpus.languages import canonical_code
+from cr5.corpus.languages import canonical_code, language_columns
 from cr5.corpus.tables import (
     ErrorReporter,
     Record,
@@ -135,7 +136,14 @@ def check_columns(names: Sequence[str], *, remedy: str = "") -> str | None:
     return column_problem(names, REQUIRED_COLUMNS, SCHEMA.names, f"a corpus needs concept, lang and text{remedy}")
 
 
-_check_file_columns = partial(check_columns, remedy=", and cr5 corpus table converts a table with other columns")
+def _check_file_columns(names: Sequence[str]) -> str | None:
+    remedy = ", and cr5 corpus table converts a table with other columns"
+    if langs := language_columns(names):
+        others = [name for name in names if name not in langs]
+        key = f"--concept-column {shlex.quote(others[0])} " if others and "concept" not in others else ""
+        options = " ".join(f"--wide {canonical_code(lang)}={lang}" for lang in langs[:5])
+        remedy += f" (cr5 corpus table FILE {key}{options}{' …' if len(langs) > 5 else ''} -o CORPUS)"
+    return check_columns(names, remedy=remedy)
 
 
 def check_rows(rows: pa.RecordBatch, first: int, options: ReadOptions) -> NumberedRows | None:

@@ -4,6 +4,7 @@ A table that offers Arrow (of pandas, polars, DuckDB, Hugging Face, pyarrow) is 
 finds an error, and for everything else, documents are checked one by one, to name the position and the value.
 """
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -244,11 +245,27 @@ def _column_remedy(table: Any, names: Sequence[str]) -> str:
     in_index = [repr(name) for name in getattr(getattr(table, "index", None), "names", ()) if name in REQUIRED_COLUMNS]
     if in_index:
         return f"; make {' and '.join(in_index)}, which the index has, a column with reset_index()"
-    if not language_columns(names):
+    langs = language_columns(names)
+    if not langs and "translation" in names:  # a dict of texts by language, as in many datasets of sentence pairs
+        rows = "for i, row in enumerate(table) for lang, text in row['translation'].items()"
+        return f"; of texts by language, make rows: ((str(i), lang, text) {rows})"
+    if not langs:
         return "; rename columns that have other names"
+    return f"; of columns of languages, make rows with {_melting(table, names, langs)}"
+
+
+def _melting(table: Any, names: Sequence[str], langs: Sequence[str]) -> str:
+    """How the languages of a wide table become rows; a table without a further column has its rows numbered."""
+    others = [name for name in names if name not in langs]
+    key = "concept" if "concept" in others or not others else others[0]
+    columns = "[…]" if len(langs) > 5 else json.dumps(langs)
     if hasattr(table, "unpivot"):  # polars
-        return '; of columns of languages, make rows with unpivot(index=..., variable_name="lang", value_name="text")'
-    return '; of columns of languages, make rows with pandas: melt(id_vars=..., var_name="lang", value_name="text")'
+        number = "" if others else 'with_row_index("concept").'
+        rename = "" if key == "concept" else f'.rename({{"{key}": "concept"}})'
+        return f'{number}unpivot({columns}, index="{key}", variable_name="lang", value_name="text"){rename}'
+    number = "" if others else 'reset_index(names="concept").'
+    rename = "" if key == "concept" else f'.rename(columns={{"{key}": "concept"}})'
+    return f'pandas: {number}melt("{key}", {columns}, var_name="lang", value_name="text"){rename}'
 
 
 def _column_names(table: Any) -> list[str]:

@@ -169,9 +169,14 @@ def regional_codes(langs: Iterable[str]) -> list[list[str]]:
 
 
 def language_columns(names: Sequence[str]) -> list[str]:
-    """The columns of a table that have a language each: two or more names such as en and pt-BR, or none."""
-    found = [name for name in names if len(primary_subtag(name)) == 2 and name != "id" and is_registered(name)]
+    """The columns of a table that have a language each: two or more names such as en, pt-BR and eng, or none."""
+    found = [name for name in names if len(_shortest_subtag(name)) == 2 and name != "id" and is_registered(name)]
     return found if len(found) > 1 else []
+
+
+def _shortest_subtag(code: str) -> str:
+    """The language of a code, by its code of two letters if it has one: eng -> en, pt-BR -> pt."""
+    return primary_subtag(canonical_code(code))
 
 
 def script(code: str) -> str:

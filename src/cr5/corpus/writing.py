@@ -18,6 +18,7 @@ from cr5.corpus.fields import FIELDS, NO_FIELDS, parse_fields
 from cr5.corpus.formats import describe_unknown_suffix, split_format
 from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.reading import CorpusReader
+from cr5.corpus.texts import one_path
 from cr5.errors import CorpusError
 from cr5.storage.atomic import atomic_write
 from cr5.storage.compressed import compressed_writer
@@ -31,6 +32,7 @@ def write(path: str | Path, documents: Documents) -> int:
 
     The file appears under its name when it is complete and on disk. Returns the number of documents.
     """
+    path = one_path(path, "path")
     batches = in_batches(documents, fields=True)
     rows = (batch.rows for batch in batches)
     if str(path) == "-":

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args
 
 from cr5.corpus.documents import Document
@@ -14,6 +15,7 @@ from cr5.corpus.writing import write
 from cr5.errors import Cr5Error, one_of, whole_number
 from cr5.evaluate.aligned_sentences import read_aligned
 from cr5.evaluate.dictionaries import read_dictionaries
+from cr5.evaluate.output import keeping_run
 from cr5.evaluate.preparation import (
     Paths,
     Systems,
@@ -41,6 +43,9 @@ from cr5.evaluate.tasks.words import evaluate_words
 from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
 from cr5.settings import Settings
+from cr5.storage.atomic import created_folder
+from cr5.storage.atomic import replace as replace_file
+from cr5.storage.output_paths import naming_os_errors
 
 DOCUMENT_SYSTEMS = ("cr5", "cr5-dense", "chars", "shared-tokens", "bm25", "esa")
 
@@ -198,7 +203,7 @@ def held_out_texts(
     skipped: Skipped | None = None,
     progress: ProgressCallback = no_progress,
 ) -> dict[str, int]:
-    """Write the texts that ``documents`` compares, en.jsonl, …, so that another program can encode them.
+    """Write the texts that ``documents`` compares, en.jsonl, …, so that another program can encode them: all, or none.
 
     Returns the number of texts of each language. The parameters are those of ``documents``, which takes the
     resulting files as ``vectors``.
@@ -207,11 +212,14 @@ def held_out_texts(
         corpus, settings_of(settings), langs=langs, seed=seed, queries=queries, candidates=candidates, split=split,
         comparable=comparable, mask_shared=mask_shared, on_error=on_error, skipped=skipped, progress=progress,
     )  # fmt: skip
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    for lang, texts in held_out.texts.items():
-        names = [held_out.filtered_corpus.concepts[i] for i in texts.concepts]
-        rows = map(Document, names, [lang] * len(names), held_out.plain_texts(lang), texts.titles)
-        write(Path(folder) / f"{lang}.jsonl", rows)
+    with created_folder(Path(folder)), TemporaryDirectory(dir=folder, prefix=".texts-") as unfinished:
+        for lang, texts in held_out.texts.items():
+            names = [held_out.filtered_corpus.concepts[i] for i in texts.concepts]
+            rows = map(Document, names, [lang] * len(names), held_out.plain_texts(lang), texts.titles)
+            with naming_os_errors(Path(folder), files_inside=True):
+                write(Path(unfinished) / f"{lang}.jsonl", rows)
+        for path in Path(unfinished).iterdir():
+            replace_file(path, Path(folder) / path.name)
     return {lang: len(texts) for lang, texts in held_out.texts.items()}
 
 
@@ -339,5 +347,6 @@ def _finish(
     run.facts["seconds"] = time.perf_counter() - started
     run = replace(run, roles={entry.name: entry.role for entry in entries})
     if output is not None:
-        write_reports(run, output, split)
+        with keeping_run(run, output, "write_reports"):
+            write_reports(run, output, split)
     return run

@@ -1,17 +1,39 @@
-"""How results are written: texts as a whole or not at all, figures as CSV."""
+"""How results are written: all files or none, figures as CSV."""
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
-from cr5.storage.atomic import atomic_write
+from cr5.errors import ResultsNotWrittenError
+from cr5.message_parts import reason
+from cr5.storage.atomic import atomic_write, created_folder
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    with atomic_write(path) as file:
-        file.write(text.encode(errors="backslashreplace"))  # file names may contain lone surrogates
+def write_files(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write text files into a folder, which is created: none of them appears before all of them are written."""
+    with created_folder(folder), ExitStack() as files:
+        for name, text in texts.items():
+            file = files.enter_context(atomic_write(folder / name))
+            # File names may contain lone surrogates, which UTF-8 cannot encode; JSON reads them back from the escape.
+            file.write(text.encode(errors="backslashreplace"))
+            file.flush()
+
+
+@contextmanager
+def keeping_run(run: Any, folder: str | Path, call: str) -> Iterator[None]:
+    """Within the block, which writes a run to a folder, errors of the operating system have the run with them.
+
+    ``call`` is how the caller writes it later.
+    """
+    try:
+        yield
+    except OSError as error:
+        problem = f"{folder}: the results cannot be written, {reason(error)}"
+        advice = f"free some space, or choose another folder, and write the `run` of this error with {call}"
+        raise ResultsNotWrittenError(problem, advice, run) from error
 
 
 def csv_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

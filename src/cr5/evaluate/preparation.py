@@ -33,9 +33,11 @@ DEFAULT_BASELINES = ("shared-tokens", "words")  # that are compared with a given
 
 def path_list(paths: Paths) -> list[str | Path]:
     """One path or several as a list; raises Cr5TypeError for anything else, such as a table."""
-    if not isinstance(paths, str | Path | Sequence | Iterator):
-        raise Cr5TypeError(f"a path or several are needed, not a {type(paths).__name__}; write it to a file first")
-    return [paths] if isinstance(paths, str | Path) else list(paths)
+    several = list(paths) if isinstance(paths, Sequence | Iterator) and not isinstance(paths, str) else [paths]
+    for path in several:
+        if not isinstance(path, str | Path):
+            raise Cr5TypeError(f"a path or several are needed, not a {type(path).__name__}; write it to a file first")
+    return several
 
 
 def settings_of(given: Settings | Cr5 | Mapping[str, Any] | None) -> Settings:

@@ -92,10 +92,10 @@ class Index:
             raise Cr5Error(f"{folder}: there is an index already; open it, or use another folder")
         new = [path for path in (folder, *folder.parents) if not path.exists()]
         try:
-            with snapshot.saved_model(model, folder.parent) as model_folder:
+            with snapshot.saved_model(model, folder) as model_folder:
                 Cr5.load(model_folder)  # a wrong model is reported before the folder is made
                 snapshot.make_empty_folder(folder)
-                with naming_os_errors(folder), snapshot.writer_lock(folder):
+                with naming_os_errors(folder, files_inside=True), snapshot.writer_lock(folder):
                     snapshot.create_first(folder, model_folder, store, passages)
         except IndexBusyError:
             raise
@@ -222,8 +222,8 @@ class Index:
     ) -> IngestCounts:
         """Add documents, as ``Cr5.fit`` takes them, replacing those of earlier calls with the same id.
 
-        Each batch is one transaction. Documents in languages that the model lacks are left out, with a warning; with
-        ``on_error="skip"``, also what cannot be used, counted in ``skipped`` or a warning.
+        Each batch is one transaction. Documents in languages that the model lacks, or without a word that it knows, are
+        left out, with a warning; with ``on_error="skip"``, also unusable ones, counted in ``skipped`` or a warning.
         An id is the language and concept; within one call, further documents of a concept are numbered: it:Q144,
         it:Q144#2. Or ``ids`` has one for each document of a list or table. Documents that have not changed are not
         encoded again, so that an interrupted run is resumed by repeating it.
@@ -238,8 +238,7 @@ class Index:
                 rows = ingest.in_model_languages(merged, active.model.langs, result)
                 row_ids = ingest.assign_ids(rows, taken) if given is None else rows["id"].to_pylist()
                 counts.update(ingest.write_documents(active, rows, row_ids, result))
-                note = f"{result.unchanged:,} unchanged" if result.unchanged else ""
-                progress(Progress("index", result.total, None, note))
+                progress(Progress("index", result.total, None, result.note))
                 # While the index is small: without a background, hubs among the first documents would rank too high.
                 if sum(counts.values()) <= settings.total_sample_rows:
                     active = self._refresh_if_needed(active, counts, progress)
@@ -248,6 +247,7 @@ class Index:
                 active.optimise()
         if settings.optimise_beside:
             self._optimiser.request()
+        ingest.warn_of_blank(result)
         return result
 
     def delete(self, ids: str | Sequence[str]) -> int:
@@ -277,7 +277,7 @@ class Index:
 
         An interrupted run is resumed when it is repeated, unless the index was written in between.
         """
-        with snapshot.saved_model(model, self.folder.parent) as folder:
+        with snapshot.saved_model(model, self.folder) as folder:
             return self._reindex(folder, progress)
 
     def _reindex(self, model: Path, progress: ProgressCallback) -> IngestCounts:

@@ -18,7 +18,7 @@ from cr5.corpus.inputs import Documents
 from cr5.corpus.language_names import no_such_language
 from cr5.corpus.languages import find_language, find_text_language
 from cr5.corpus.texts import is_table, text_list
-from cr5.errors import Cr5Error, LanguageLeftOut, warn
+from cr5.errors import Cr5Error, FewKnownWords, LanguageLeftOut, warn
 from cr5.hashing import digest, hash_texts
 from cr5.index.background import Background
 from cr5.index.passage_ingest import ROWS_WITH_TEXTS, delete_documents, write_passages
@@ -27,7 +27,7 @@ from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import Store
 from cr5.index.stores.rows import to_lists, to_matrix
 from cr5.index.terms import TermCounts, count_terms
-from cr5.message_parts import quoted
+from cr5.message_parts import plural, quoted
 from cr5.model import Cr5
 from cr5.model.trained_languages import warn_of_close_language
 from cr5.progress import Progress, ProgressCallback
@@ -80,6 +80,11 @@ class IngestCounts:
         """The number of these documents that are in the index now."""
         return self.new + self.renewed + self.unchanged
 
+    @property
+    def note(self) -> str:
+        """What progress reports say beside the number of documents."""
+        return f"{self.unchanged:,} unchanged" if self.unchanged else ""
+
 
 def merge_batches(
     batches: Iterable[pa.RecordBatch], rows: int, max_bytes: int = IngestSettings.batch_bytes
@@ -114,6 +119,17 @@ def in_model_languages(rows: pa.Table, langs: Sequence[str], counts: IngestCount
         warn(f"documents are left out: {problem}; correct the codes, or train a model that has them", LanguageLeftOut)
     column = pa.array(known, pa.string()).take(codes.indices)
     return rows.set_column(rows.schema.get_field_index("lang"), "lang", column)
+
+
+def warn_of_blank(counts: IngestCounts) -> None:
+    """Warn if documents were left out because the model knows no word of them."""
+    if counts.blank:
+        by_lang = ", ".join(f"{lang} {count:,}" for lang, count in sorted(counts.blank.items()))
+        warn(
+            f"documents are left out: {plural(counts.blank.total(), 'document')} ({by_lang}) without a word that the "
+            "model knows could not be found; correct their languages, or train a model that knows their words",
+            FewKnownWords,
+        )
 
 
 def assign_ids(rows: pa.Table, taken: Counter[str]) -> list[str]:
@@ -225,6 +241,7 @@ def copy_documents(
         rows = in_model_languages(merged, target.model.langs, counts)
         write_documents(target, rows, rows["id"].to_pylist(), counts)
         progress(Progress("reindex", counts.total, total))
+    warn_of_blank(counts)
     return counts
 
 

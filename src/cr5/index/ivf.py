@@ -30,6 +30,7 @@ from cr5.index.stores.rows import Floats, to_matrix
 from cr5.index.strings import Strings, compressed
 from cr5.retrieval import top_k
 from cr5.retrieval.clustering import kmeans, number_of_lists, sampling_step
+from cr5.storage.array_files import write_array
 from cr5.storage.atomic import atomic_write, discard
 from cr5.storage.json_files import read_json
 
@@ -337,7 +338,7 @@ def build(
     centroids = kmeans(np.concatenate([to_matrix(rows["vector"])[::step] for rows in read(("vector",))]), number)
     name = f"centres-{secrets.token_hex(4)}.npy"
     with atomic_write(folder / name) as file:
-        np.save(file, centroids)
+        write_array(file, centroids)
     langs: list[str] = []
     parts = _make_segments(read(COLUMNS), centroids, langs, max_segment_rows)
     segments = [IvfIndex.write_new(part, folder) for part in parts]

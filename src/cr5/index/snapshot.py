@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from cr5.corpus.texts import one_path
-from cr5.errors import Cr5Error, IndexBusyError
+from cr5.errors import Cr5Error, IndexBusyError, ModelFileError
 from cr5.index.background import Background
 from cr5.index.passages import PassageSettings
 from cr5.index.stores.base import FOLDER_ADDRESS, Location, Store
@@ -29,7 +29,7 @@ from cr5.model import Cr5
 from cr5.storage.atomic import Stamp, discard, file_stamp
 from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
-from cr5.storage.model_files import open_model
+from cr5.storage.model_files import has_model, open_model
 from cr5.storage.output_paths import check_folder_writable
 
 FORMAT = 1
@@ -146,14 +146,20 @@ def create_first(index_folder: Path, model: Path, address: str | None, passages:
 
 
 @contextmanager
-def saved_model(model: Cr5 | Path | str, parent: Path) -> Iterator[Path]:
-    """The folder of a model; one in memory is saved in a new folder in ``parent`` for the duration of the context."""
+def saved_model(model: Cr5 | Path | str, index_folder: Path) -> Iterator[Path]:
+    """The folder of a model; one in memory is saved in a new folder beside the index, for as long as the context."""
     if not isinstance(model, Cr5):
         yield one_path(model, "model")
         return
-    parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=parent, prefix=".model-") as folder:
-        model.save(Path(folder) / "model")
+    index_folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=index_folder.parent, prefix=".model-") as folder:
+        try:
+            model.save(Path(folder) / "model")
+        except ModelFileError as error:
+            if isinstance(error.__cause__, OSError):  # about the index, and not about a folder that is temporary
+                error.__cause__.filename = str(index_folder)
+                raise error.__cause__ from None
+            raise
         yield Path(folder) / "model"
 
 
@@ -227,9 +233,15 @@ def read_index_file(index_folder: Path) -> dict[str, Any]:
         if number == FORMAT and not {*IDENTITY, "background"} <= record.keys():
             raise KeyError
     except FileNotFoundError:
+        if has_model(index_folder):
+            raise Cr5Error(
+                f"{index_folder} is a model, and not an index; build an index with it, or name the folder of one"
+            ) from None
         raise Cr5Error(
             f"{index_folder}: there is no index in this folder; check the path, or build the index first"
         ) from None
+    except NotADirectoryError:
+        raise Cr5Error(f"{index_folder} is a file, not a folder; name the folder of an index") from None
     except (ValueError, KeyError):
         raise Cr5Error(f"{index_folder}: its {INDEX_FILE} is damaged; build the index again") from None
     if number != FORMAT:
@@ -267,8 +279,8 @@ def is_model_of(snapshot: Snapshot, model: Path, further_languages: bool) -> boo
 
 
 def writer_lock(index_folder: Path) -> AbstractContextManager[None]:
-    """Hold the writer lock of an index, or raise an error if another process holds it."""
-    busy = IndexBusyError(f"{index_folder}: another process is writing this index; wait until it ends")
+    """Hold the writer lock of an index, or raise an error if another process or thread holds it."""
+    busy = IndexBusyError(f"{index_folder}: another process or thread is writing this index; wait until it ends")
     return locked(index_folder / LOCK_FILE, error_if_locked=busy)
 
 

@@ -37,6 +37,7 @@ from cr5.settings import (
 )
 from cr5.storage.language_map import LanguageMap
 from cr5.storage.model_files import open_model, save
+from cr5.storage.output_paths import check_output_file
 
 if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.corpus.inputs import Documents
@@ -149,7 +150,7 @@ class Cr5(TextEncoder):
         on_error: OnError | None = None,
         skipped: Skipped | None = None,
         engine: "Engine | None" = None,
-        checkpoint: Path | None = None,
+        checkpoint: Path | str | None = None,
         threads: int | None = None,
         progress: ProgressCallback = no_progress,
         on_interrupt: Literal["raise", "return"] = "raise",
@@ -187,7 +188,7 @@ class Cr5(TextEncoder):
         on_error: OnError | None = None,
         skipped: Skipped | None = None,
         engine: "Engine | None" = None,
-        checkpoint: Path | None = None,
+        checkpoint: Path | str | None = None,
         threads: int | None = None,
         progress: ProgressCallback = no_progress,
         on_interrupt: Literal["raise", "return"] = "raise",
@@ -223,7 +224,7 @@ class Cr5(TextEncoder):
         on_error: OnError | None,
         skipped: Skipped | None,
         engine: "Engine | None",
-        checkpoint: Path | None,
+        checkpoint: Path | str | None,
         threads: int | None,
         progress: ProgressCallback,
         on_interrupt: Literal["raise", "return"],
@@ -237,6 +238,9 @@ class Cr5(TextEncoder):
 
         one_of("on_interrupt", on_interrupt, ("raise", "return"))
         check_progress(progress)
+        if checkpoint is not None:
+            checkpoint = one_path(checkpoint, "checkpoint")
+            check_output_file(checkpoint, example="fit.checkpoint")
         engine = engine_or_cpu(engine, threads)
         with counting_skipped(skipped) as counter:
             batches = in_batches(documents, on_error=on_error or "raise", skipped=counter)

@@ -8,6 +8,7 @@ from cr5.corpus.inputs import Documents
 from cr5.errors import ClusterError, Cr5Error, Interrupted, ModelFileError, RankTooLargeError, warn
 from cr5.model import Cr5
 from cr5.progress import stop_on_interrupt
+from cr5.storage.atomic import FULL_DISK_ERRNOS
 from cr5.storage.model_files import check_model_folder, has_model, open_model
 from cr5.storage.output_paths import sibling_path
 from cr5.training.engines.registry import EngineName, open_engine
@@ -59,6 +60,10 @@ def train_model(
         if not checkpoint.exists():
             advice += ", because there is no checkpoint yet"
         raise ClusterError(error.problem, advice) from error
+    except Cr5Error as error:
+        if getattr(error.__cause__, "errno", None) not in FULL_DISK_ERRNOS:
+            raise
+        raise Cr5Error(f"{error}; then {_how_to_continue(checkpoint)}") from error
 
 
 def add_language_to_model(

@@ -60,6 +60,7 @@ class Accounting:
         self.skipped_files, self.skipped_documents, self.skipped_parts = Skipped(), Skipped(), Skipped()
         self.skipped_of: Counter[tuple[str, str]] = Counter()  # documents by language and reason
         self.guessed_encodings = Skipped()  # files whose encoding was guessed, by encoding
+        self.langs_of_skipped_files: set[str] = set()  # as far as readers know them
         self._pending: Counter[str] = Counter()  # files that were found and neither read nor skipped yet
 
     # Parts of a document
@@ -141,10 +142,10 @@ class Accounting:
         self._remove_pending(str(file))
 
     @contextmanager
-    def reading(self, *files: object) -> Iterator[None]:
+    def reading(self, *files: object, langs: Collection[str] = ()) -> Iterator[None]:
         """Count files that are read within the block, or as skipped if that fails or finds no document in them.
 
-        Files that fail after some documents are damaged, but were read.
+        Files that fail after some documents are damaged, but were read. ``langs`` are the languages of the files.
         """
         before = self.documents_read
         try:
@@ -156,11 +157,13 @@ class Accounting:
             self.errors.add(reason, str(error))
             if self.documents_read == before:
                 self._close(files, reason, str(error))
+                self._skip_langs(langs)
                 return
             self.skipped_parts.add(reason, str(error))
         else:
             if self.documents_read == before:
                 self._close(files, NO_DOCUMENT)
+                self._skip_langs(langs)
                 return
         self._close(files)
 
@@ -172,10 +175,11 @@ class Accounting:
         """Leave out a file whose name ends unlike those that are read."""
         self._close([file], f"{EXTENSION} {Path(name).suffix.lower() or 'none'}")
 
-    def unusable_file(self, file: object, reason: str, message: str) -> None:
-        """Leave out a file that cannot be used."""
+    def unusable_file(self, file: object, reason: str, message: str, *, langs: Collection[str] = ()) -> None:
+        """Leave out a file that cannot be used; ``langs`` are its languages."""
         self._handle(reason, message)
         self._close([file], reason, message)
+        self._skip_langs(langs)
 
     def unreadable_folder(self, message: str) -> None:
         """Leave out a folder that cannot be read, so that its files are not counted."""
@@ -217,6 +221,10 @@ class Accounting:
                 self.skipped_files.add(reason, message or file)
             else:
                 self.files_read += 1
+
+    def _skip_langs(self, langs: Collection[str]) -> None:
+        codes = set(map(canonical_code, filter(None, langs)))
+        self.langs_of_skipped_files |= codes if self._wanted is None else codes & self._wanted
 
     def _remove_pending(self, file: str) -> None:
         """Remove a file from those that are still to be read."""

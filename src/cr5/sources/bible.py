@@ -46,7 +46,7 @@ def read_bible(
     accounting = accounting or Accounting()
     concepts = None if references is None else _read_references(references, by)
     for path in _find_files(paths, references, accounting):
-        with accounting.reading(path):
+        with accounting.reading(path, langs=[leading_language(path.name)]):
             if concepts is None:
                 verses = _verses_with_references(path, by, accounting)
             else:

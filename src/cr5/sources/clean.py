@@ -61,7 +61,7 @@ class SourceSummary:
         for (lang, reason), count in self.accounting.skipped_of.items():
             if lang and reason != UNWANTED_LANGUAGE:
                 skipped.setdefault(lang, {})[reason] = count
-        langs = sorted({*self.documents, *self.guessed, *skipped})
+        langs = sorted({*self.documents, *self.guessed, *skipped, *self.accounting.langs_of_skipped_files})
         return {
             lang: LanguageSummary(
                 self.documents[lang],

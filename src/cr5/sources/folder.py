@@ -94,7 +94,7 @@ def read_folder(
             repeated = _repeated_lines([root / path for _, path in pages], code, layout)
         for concept, path in pages:
             file = root / path
-            with accounting.reading(file):
+            with accounting.reading(file, langs=[code]):
                 title, lines = _read(file, code, layout, accounting)
                 text = "\n".join(line for line in lines if hash(line) not in repeated)
                 why = "only lines that most pages repeat" if any(lines) else NO_TEXT

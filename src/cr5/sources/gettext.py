@@ -48,7 +48,7 @@ def read_gettext(
     accounting = accounting or Accounting()
     seen: set[bytes] = set()
     for file in _find_files(paths, accounting):
-        with accounting.reading(file.path):
+        with accounting.reading(file.path, langs=[file.language_and_name("")[0]]):
             catalogue = _Catalogue(file, source_lang, seen, accounting)
             yield from catalogue.messages() if by == "message" else catalogue.groups(by)
 

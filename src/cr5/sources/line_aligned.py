@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias, cast
 
 from cr5.corpus.file_names import partner, split_ending, split_name
 from cr5.corpus.skipped import Skipped
+from cr5.errors import CorpusError
 from cr5.sources.accounting import Accounting, UnusableInputError
 from cr5.sources.files import ErrorHandler, count_lines, lines
 from cr5.sources.input_files import InputFile, same_text_error
@@ -73,7 +74,9 @@ def group_files(
         group = found.setdefault((file.folder, stem), LineAlignedFiles(stem, {}))
         other = group.files.setdefault(lang, file)
         if other != file:
-            raise same_text_error(file, other)
+            if file.name == other.name:
+                raise same_text_error(file, other)
+            raise CorpusError(f"{file} and {other} are both {stem} in {lang}; leave one of them out, or rename it")
     for key, group in uncertain.items():
         if len(group.files) > 1 and key not in groups:
             groups[key] = group

@@ -66,7 +66,8 @@ def _warn_of_unlinked_pairs(groups: Iterable[LineAlignedFiles]) -> None:
     pairs = [group.files for group in groups if any(partner(group.stem, lang) for lang in group.files)]
     languages = sorted({tuple(sorted(map(canonical_code, pair))) for pair in pairs})
     if len(languages) > 1 and (shared := set.intersection(*map(set, languages))):
-        listed = ", ".join("-".join(langs) for langs in languages)
+        listed = ", ".join("-".join(langs) for langs in languages[:5])
+        listed += f" and {len(languages) - 5:,} more" if len(languages) > 5 else ""
         message = f"no concept links {listed}; pass `pivot={min(shared)}` to link them by equal lines in that language"
         warn(message, Cr5Warning)
 
@@ -82,7 +83,7 @@ def _named_groups(paths: Sequence[Path], accounting: Accounting) -> dict[str, Li
         missing = group.missing_language
         problem = f"{group.stem}.{missing} is missing" if missing else "no file of this name in another language"
         message = f"{file}: {problem}; add it or leave this one out"
-        accounting.unusable_file(file, "missing translation", message)
+        accounting.unusable_file(file, "missing translation", message, langs=list(group.files))
     names = unique_names([(group.folder, group.stem) for group in groups])
     return dict(zip(names, groups, strict=True))
 
@@ -92,7 +93,7 @@ def _documents(
 ) -> Iterator[Document]:
     langs, names = list(group.files), [str(file) for file in group.files.values()]
     pivot_column = next((i for i, lang in enumerate(langs) if pivot and is_same_language(lang, pivot)), None)
-    with accounting.reading(*group.files.values()):
+    with accounting.reading(*group.files.values(), langs=langs):
         if pivot is not None and pivot_column is None:
             message = f"{name}: has {', '.join(langs)}, not `pivot={pivot}`; leave these files out"
             raise UnusableInputError("no pivot", message)

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -15,8 +16,10 @@ from cr5.errors import Cr5Error
 
 CAN_REPLACE_MAPPED_FILES = sys.platform != "win32"
 """Whether a file may be replaced while it is mapped into the memory of a process."""
+_ABANDONED_SECONDS = 24 * 60 * 60  # without a write to a temporary file
 _RENAME_PAUSES_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
-WRITE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+FULL_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
+WRITE_ERRNOS = (*FULL_DISK_ERRNOS, errno.EFBIG, errno.EROFS)
 """Errors that only writing can cause: disk full, over quota, file too large, read-only."""
 Stamp: TypeAlias = tuple[int, int] | None
 """``(inode, modification time)`` of a file; None without a file."""
@@ -36,15 +39,15 @@ def atomic_write(path: Path, *, temporary: Path | None = None) -> Iterator[Binar
 def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
     """The same for code that needs a path: an empty temporary file, ``.NAME.0123abcd.tmp`` next to ``path``.
 
-    Concurrent blocks never share a temporary file. A caller that excludes other writers may choose its path,
-    ``temporary``, on the same disk; the next run then overwrites what a killed run left behind. An ``OSError``, such as
-    a full disk, names ``path``.
+    Concurrent blocks never share a temporary file; one that a killed process left is removed by the first block a day
+    later. A caller that excludes other writers may choose its path, ``temporary``, on the same disk; the next run then
+    overwrites what a killed run left behind. An ``OSError``, such as a full disk, names ``path``.
     """
     path = path.resolve()  # a symbolic link stays one, and the block may change the working directory
     if path.exists() and not path.is_file() and not path.is_dir():
         raise Cr5Error(f"{path} cannot be written: it is a device, a pipe or a socket; name a file")
     is_chosen = temporary is not None
-    temporary = (temporary or path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")).resolve()
+    temporary = (temporary or _new_temporary(path)).resolve()
     try:
         temporary.touch(exist_ok=is_chosen)
     except OSError as error:
@@ -67,7 +70,7 @@ def atomic_path(path: Path, *, temporary: Path | None = None) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """The same for a folder, which must be missing or empty: the block fills a temporary one next to ``path``."""
     path = path.resolve()
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = _new_temporary(path)
     temporary.mkdir()
     try:
         yield temporary
@@ -82,6 +85,15 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             _replace_filename(error, path, temporary)
         raise
     sync(path.parent)
+
+
+def _new_temporary(path: Path) -> Path:
+    """A new temporary path next to ``path``; old ones, of processes that were killed, are removed."""
+    for left in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.tmp"):
+        with suppress(OSError):  # which is not to keep anybody from writing
+            if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+                discard(left)
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
 
 
 def _replace_filename(error: OSError, path: Path, temporary: Path) -> None:
@@ -151,6 +163,6 @@ def file_stamp(path: Path) -> Stamp:
     """A value that changes whenever a file is replaced; None without a file."""
     try:
         status = os.stat(path)  # noqa: PTH116 - which takes half as long as the method, several times in each search
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_ino, status.st_mtime_ns

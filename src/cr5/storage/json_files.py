@@ -12,9 +12,13 @@ from cr5.storage.atomic import atomic_write
 def write_json(path: Path, values: Mapping[str, Any], *, indent: int | None = 1, temporary: Path | None = None) -> None:
     """Write a JSON object, in one line if ``indent`` is None; ``temporary`` is as for ``atomic_write``."""
     with atomic_write(path, temporary=temporary) as file:
-        text = json.dumps(values, ensure_ascii=False, indent=indent) + "\n"
         # File names may contain lone surrogates, which UTF-8 cannot encode; JSON reads them back from the escape.
-        file.write(text.encode(errors="backslashreplace"))
+        file.write(json_text(values, indent).encode(errors="backslashreplace"))
+
+
+def json_text(values: Mapping[str, Any], indent: int | None = None) -> str:
+    """The content of a file with a JSON object, in one line if ``indent`` is None."""
+    return json.dumps(values, ensure_ascii=False, indent=indent) + "\n"
 
 
 def read_json(path: Path) -> dict[str, Any]:

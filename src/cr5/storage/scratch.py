@@ -1,6 +1,5 @@
 """Scratch arrays: large arrays in memory, or in scratch files if a memory budget is set."""
 
-import errno
 import mmap
 import os
 import tempfile
@@ -13,6 +12,7 @@ import numpy as np
 from cr5._typing import Array, Ints, Sparse
 from cr5.errors import Cr5Error
 from cr5.message_parts import format_bytes
+from cr5.storage.atomic import FULL_DISK_ERRNOS
 
 CHUNK_ROWS = 4096  # rows of a sparse matrix that are processed at a time
 _COPY_BYTES = 2**24
@@ -33,20 +33,21 @@ class ScratchArrays:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
         if self.budget_bytes is None or not size:
             return np.empty(shape, dtype)
-        with tempfile.TemporaryFile(prefix="cr5-", dir=self.folder) as file:
-            try:  # reserve the space now: a disk that is full when a page is written kills the process
+        try:
+            with tempfile.TemporaryFile(prefix="cr5-", dir=self.folder) as file:
+                # Reserve the space now: a disk that is full when a page is written kills the process.
                 if hasattr(os, "posix_fallocate"):
                     os.posix_fallocate(file.fileno(), 0, size)
                 else:  # macOS, Windows
                     os.ftruncate(file.fileno(), size)
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
-                folder = self.folder or tempfile.gettempdir()
-                raise Cr5Error(
-                    f"{folder} has no space for {format_bytes(size)} of scratch files; free some, or use a larger disk"
-                ) from error
-            return np.frombuffer(mmap.mmap(file.fileno(), size), dtype).reshape(shape)
+                return np.frombuffer(mmap.mmap(file.fileno(), size), dtype).reshape(shape)
+        except OSError as error:
+            if error.errno not in FULL_DISK_ERRNOS:
+                raise
+            folder = self.folder or tempfile.gettempdir()
+            raise Cr5Error(
+                f"{folder} has no space for {format_bytes(size)} of scratch files; free some, or use a larger disk"
+            ) from error
 
     def store(self, array: Array) -> Array:
         """A copy of an array in a scratch file; the array itself if it is in one already."""

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +9,7 @@ import pyarrow.parquet as pq
 
 from cr5._typing import Array
 from cr5.errors import Cr5Error
+from cr5.storage.array_files import write_array
 from cr5.storage.atomic import atomic_write
 from cr5.storage.output_paths import check_output_file
 
@@ -24,18 +23,12 @@ def check_vector_file(path: Path) -> None:
     check_output_file(path, example="vectors.npy")
 
 
-def write_stream(stream: BinaryIO, vectors: Array) -> None:
-    """Write vectors in the .npy format to an open stream."""
-    # NumPy writes to a file by means of its own, which do not say why they fail; to any other object by its method.
-    np.lib.format.write_array(SimpleNamespace(write=stream.write), vectors, allow_pickle=False)
-
-
 def write(path: Path, vectors: Array, texts: Sequence[str], extra_columns: Mapping[str, Array] | None = None) -> None:
     """Write vectors to a file that appears when it is complete; Parquet has text, vector and ``extra_columns``."""
     check_vector_file(path)
     with atomic_write(path) as file:
         if path.suffix == ".npy":
-            write_stream(file, vectors)
+            write_array(file, vectors)
         else:
             column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
             columns = {"text": pa.array(texts, pa.string()), "vector": column}

@@ -368,10 +368,10 @@ def choose_rank(settings: Settings, concepts: int, words: int, hint: str = "") -
 
 
 def _swapped_columns(corpus: CountedCorpus) -> str:
-    """A hint for a corpus with more languages than concepts."""
+    """A hint for a corpus with more languages than concepts, of which there are as many as languages otherwise."""
     langs, concepts = len(corpus.languages), len(corpus.concepts)
     numbers = f"{langs:,} languages and {plural(concepts, 'concept')}"
-    return f"; there are {numbers}: check that lang and concept are not swapped" if langs > concepts else ""
+    return f"; there are {numbers}: check that lang and concept are not swapped" if langs > concepts > 1 else ""
 
 
 def _rank_lowered(rank: int, concepts: int, settings: Settings) -> Cr5Warning:

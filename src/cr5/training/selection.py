@@ -95,20 +95,21 @@ class Selection:
         """What will keep languages from being learned well, from missing documents to repeated ones."""
         return [
             *_left_out(self.usage, weighting, self.everything),
-            *few_concepts(self.usage.concepts.used),
+            *few_concepts(self.usage.concepts.used, weighting.min_documents),
             *_few_documents(self.corpus),
             *_several_codes(self.corpus),
             *_repeated_documents(self.corpus),
         ]
 
 
-def few_concepts(concepts: int) -> Iterator[Cr5Warning]:
+def few_concepts(concepts: int, min_documents: int) -> Iterator[Cr5Warning]:
     """A warning if a corpus has few shared concepts; fewer than two are an error elsewhere."""
     if 1 < concepts < ENOUGH_CONCEPTS:
+        more_words = "`min_documents=2` gives better vectors, and " if min_documents > 2 else ""
         yield FewDocuments(
             f"only {concepts:,} shared concepts, too few for a good model; add documents until two or more languages "
-            f"share at least {ENOUGH_CONCEPTS} concepts, or better 1,000. Until then, `min_documents=2` gives better "
-            "vectors, and a comparison by all views (Cr5.similarity) finds more than vectors alone"
+            f"share at least {ENOUGH_CONCEPTS} concepts, or better 1,000. Until then, {more_words}a comparison by all "
+            "views (Cr5.similarity) finds more than vectors alone"
         )
 
 

@@ -26,6 +26,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Array, Intercept, Ints, Sparse
+from cr5.corpus.texts import describe
+from cr5.errors import Cr5Error, Cr5TypeError
 from cr5.machine import one_blas_thread
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.training.engines import BlockInfo, Engine
@@ -99,6 +101,12 @@ def reduced_rank_ridge(
     ``subwords`` has the words x subwords of those languages that have any. The arithmetic has the precision of the
     blocks. ``options`` are those of ``solve``; ``engine`` says where to compute, by default here.
     """
+    for name, given in (("blocks", blocks), ("concepts", concepts)):
+        if not isinstance(given, Mapping):
+            advice = "give a dict with an entry for each language, {'en': …, 'it': …}"
+            raise Cr5TypeError(f"`{name}` is {describe(given)}; {advice}")
+    if missing := blocks.keys() - concepts.keys():
+        raise Cr5Error(f"`concepts` has nothing for {', '.join(sorted(missing))}; give the concepts of its documents")
     engine = engine_or_cpu(engine)
     for lang, X in blocks.items():
         engine.put(lang, X, concepts[lang], (subwords or {}).get(lang))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from cr5.cli.messages import settings_as_options
 from cr5.cli.render.console import err, out, plain_table
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.message_parts import format_bytes, plural
@@ -84,8 +85,9 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
         path_table(report)
     if report.get("ridge_note"):
         out.print(report["ridge_note"])
-    for few in few_concepts(report["concepts"]) if seconds is None else ():  # training has warned of it
-        out.print(str(few))
+    if seconds is None:  # otherwise training has warned of it
+        for few in few_concepts(report["concepts"], chosen.weighting.min_documents):
+            out.print(settings_as_options(str(few)))
     if "corpus" in report:
         usage_lines(usage, chosen.weighting)
     for lang, fit in report.get("added_languages", {}).items():

@@ -1,6 +1,5 @@
 """Search on the terminal: the state of an index, hits with the words that explain them, pairs of documents."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,11 +56,9 @@ def warn_if_outdated(folder: Path, about: dict[str, Any]) -> None:
 
 
 def ingest_report(action: str, counts: IngestCounts) -> None:
-    """Print what became of documents, with a warning for those without a known word."""
+    """Print what became of documents."""
     left_out = f", {counts.unknown.total():,} in other languages left out" if counts.unknown else ""
     out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} renewed, {counts.unchanged:,} unchanged{left_out}")
-    if counts.blank.total():
-        console.warn(f"documents without a word that the model knows, which cannot be found: {_by_lang(counts.blank)}")
 
 
 def deletion_report(deleted: int, requested: int) -> None:
@@ -198,11 +195,6 @@ def _nothing_found(result: SearchResult, limits: Sequence[str]) -> str:
     if result.suggestion:
         advice = f"did you mean: {printable(result.suggestion)}"
     return f"nothing found; the query was read as {query.lang}{guessed}: {', '.join(words + more)}{known}; {advice}"
-
-
-def _by_lang(counts: Counter[str]) -> str:
-    largest = ", ".join(f"{lang} {count:,}" for lang, count in counts.most_common(8))
-    return f"{counts.total():,} ({largest})"
 
 
 def _table(title: str, *columns: str, left: Sequence[str] = ()) -> Table:

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
-from cr5.evaluate.output import csv_table, write_text
+from cr5.evaluate.output import csv_table, write_files
 from cr5.evaluate.report.contents import Report
 from cr5.evaluate.report.html import render_html
 from cr5.evaluate.report.markdown import render_markdown
-from cr5.evaluate.runs import Run, Score, save_run
+from cr5.evaluate.runs import RUN_FILE, Run, Score
 from cr5.evaluate.splits import Split
 from cr5.evaluate.statistics import CUTOFFS
+from cr5.storage.json_files import json_text
 
 CSV_COLUMNS = (
     "task", "regime", "system", "measure", "source", "target", *(f"P@{k}" for k in CUTOFFS), "MRR",
@@ -17,15 +18,16 @@ CSV_COLUMNS = (
 
 
 def write_reports(run: Run, folder: str | Path, split: Split | None = None) -> None:
-    """Write a run into a folder: run.json, scores.csv, report.md, report.html and, with a split, split.json."""
-    folder = Path(folder)
-    save_run(run, folder)
-    if split is not None:
-        split.save(folder / "split.json")
+    """Write a run into a folder: run.json, scores.csv, report.md, report.html and, with a split, split.json.
+
+    If one of them cannot be written, none is, and earlier ones stay.
+    """
     report = Report(run)
-    write_text(folder / "scores.csv", render_csv(run))
-    write_text(folder / "report.md", render_markdown(report))
-    write_text(folder / "report.html", render_html(report))
+    texts = {RUN_FILE: json_text(run.to_json())}
+    if split is not None:
+        texts["split.json"] = json_text(split.to_json())
+    texts |= {"scores.csv": render_csv(run), "report.md": render_markdown(report), "report.html": render_html(report)}
+    write_files(Path(folder), texts)
 
 
 def render_csv(run: Run) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import canonical_code, find_language
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, NotFittedError
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.run_builder import RunBuilder
 from cr5.evaluate.runs import PRETRAINED, FailedSystem
@@ -51,6 +51,8 @@ def load_systems(
 ) -> PretrainedSystems:
     """A model, with all views and with its vectors alone, and baselines, which are trained here."""
     model = model if isinstance(model, Cr5) else Cr5.load(model)
+    if not model.langs:
+        raise NotFittedError
     known = [lang for lang in model.langs if find_language(lang, langs) is not None]
     if not known:
         raise Cr5Error(

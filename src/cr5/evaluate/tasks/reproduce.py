@@ -18,6 +18,7 @@ from cr5.corpus.languages import find_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import CorpusError
 from cr5.evaluate.aligned_sentences import read_aligned
+from cr5.evaluate.output import keeping_run
 from cr5.evaluate.paper_data.reader import CountedTexts, languages, read
 from cr5.evaluate.paper_data.table1 import PUBLISHED, RIDGE
 from cr5.evaluate.preparation import check_output
@@ -146,7 +147,8 @@ def reproduce(
         }
     )
     if output is not None:
-        write_reports(run, output, held_out.split)
+        with keeping_run(run, output, "write_reports"):
+            write_reports(run, output, held_out.split)
     return run
 
 
@@ -206,7 +208,8 @@ def reproduce_published(
     )
     if output is not None:
         for task, of_task in runs.by_task().items():
-            write_reports(of_task, output / task, held_out.split if task == "documents" else None)
+            with keeping_run(runs, output / task, "write_reports"):
+                write_reports(of_task, output / task, held_out.split if task == "documents" else None)
     return runs
 
 

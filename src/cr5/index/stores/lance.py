@@ -51,6 +51,7 @@ from cr5.index.stores.lance_versions import (
 from cr5.index.stores.rows import Floats, make_schema, take_best
 from cr5.index.terms import QueryKeys, TermCounts
 from cr5.retrieval.word_forms import TermDictionary
+from cr5.storage.array_files import write_array
 from cr5.storage.atomic import atomic_write, discard
 from cr5.storage.locks import locked
 
@@ -176,7 +177,7 @@ class LanceStore(LanceReading):
                 used = int(np.flatnonzero(~np.isnan(hubness[:, 0])).max(initial=-1)) + 1
                 path = self.folder / HUBNESS_FILE
                 with atomic_write(path, temporary=path.with_suffix(".part")) as file:
-                    np.save(file, hubness[:used])
+                    write_array(file, hubness[:used])
 
     def _nearest(
         self, vectors: Floats, k: int, restriction: Restriction, columns: list[str], exact: bool

@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from cr5.corpus.reading import read_batches
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, no_progress
@@ -36,6 +34,7 @@ from cr5.sources.wikipedia.plan import WikipediaRequest, choose_dumps
 from cr5.sources.wikipedia.publishing import PublishedLanguage, PublishingTask, find_shared_items, publish
 from cr5.sources.wikipedia.sample import extract_samples
 from cr5.sources.wikipedia.shards import ExtractionResult, shard_path
+from cr5.storage.array_files import write_array
 from cr5.storage.atomic import atomic_write
 from cr5.storage.output_paths import advising_on_full_disks
 
@@ -121,7 +120,7 @@ def _publish(
             )
         table = work_folder(output) / "shared.npy"
         with atomic_write(table) as file:
-            np.save(file, items)
+            write_array(file, items)
     begin_writing(output, run)
     futures = {
         lang: executor.submit(

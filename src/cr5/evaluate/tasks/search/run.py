@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from cr5._typing import Ints
-from cr5.evaluate.output import csv_table, write_text
+from cr5.evaluate.output import csv_table, write_files
 from cr5.evaluate.report.formatting import format_percent, format_value
 from cr5.evaluate.report.markdown import table_head, table_row
 from cr5.evaluate.runs import number_concepts
@@ -23,8 +23,7 @@ from cr5.evaluate.statistics import (
     precision,
 )
 from cr5.evaluate.tasks.search.queries import SearchQuery
-from cr5.storage.atomic import created_folder
-from cr5.storage.json_files import write_json
+from cr5.storage.json_files import json_text
 
 CUTOFFS = (1, 3, 10)
 DEPTH = max(CUTOFFS)  # hits that are looked at; the rank of a document that is not among them is 0
@@ -147,10 +146,8 @@ class SearchRun:
 
     def save(self, folder: str | Path) -> None:
         """Write search.json (everything), scores.csv and report.md into a folder."""
-        with created_folder(Path(folder)):
-            write_json(Path(folder) / "search.json", self.to_json(), indent=None)
-        write_text(Path(folder) / "scores.csv", _csv(self.scores()))
-        write_text(Path(folder) / "report.md", _markdown(self))
+        texts = {"search.json": json_text(self.to_json()), "scores.csv": _csv(self.scores())}
+        write_files(Path(folder), texts | {"report.md": _markdown(self)})
 
 
 def _row(scope: Scope, query_type: str, source: str, target: str, queries: Sequence[RankedQuery]) -> SearchRow:

@@ -10,6 +10,7 @@ from cr5 import __version__
 from cr5.corpus.texts import one_or_several
 from cr5.data import BUILTIN
 from cr5.errors import Cr5Error, one_of, whole_number
+from cr5.evaluate.output import keeping_run
 from cr5.evaluate.preparation import check_output, reject_if_given, title
 from cr5.evaluate.splits import QuerySet
 from cr5.evaluate.tasks.search.bm25 import K1, B, Bm25Search
@@ -115,7 +116,8 @@ def search(
     }
     run = SearchRun(title(corpus, list(languages)), __version__, facts, ranked, notes)
     if output is not None:
-        run.save(output)
+        with keeping_run(run, output, "its method save"):
+            run.save(output)
     return run
 
 
