@@ -268,7 +268,8 @@ def test_a_path_to_larger_ridges_starts_anew(monkeypatch: pytest.MonkeyPatch) ->
     path = path_of(signal(60, 30), rank=4)
     assert [point.ridge for point in path.points] == [30, 10, 3, 100]
     assert [options["start"] for _, options in spy.given] == [None, "engine", "engine", None]
-    assert path.points[3].steps == ridge.FIRST_STEPS
+    first, later = ridge.FIRST_STEPS, ridge.NEXT_STEPS
+    assert [options["max_steps"] for _, options in spy.given] == [first, later, later, first]
 
 
 def test_a_path_that_is_interrupted_keeps_the_ridges_that_were_fitted() -> None:

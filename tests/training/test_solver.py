@@ -503,3 +503,22 @@ def test_memory_is_predicted_within_reason() -> None:
     extra = solver.memory_needed(more, 1000, 100) - small
     assert extra >= 3 * (2 * 8 * 90_000 + 4 * 12_000 * 120)  # M in both orientations; M'W and W + M M'W
     assert solver.memory_needed(more + more, 1000, 100) - solver.memory_needed(facts + facts, 1000, 100) == extra
+
+
+@pytest.mark.slow
+def test_steps_after_the_solution_was_found_do_not_spoil_it() -> None:
+    random, concepts = np.random.default_rng(1), 150  # as many eigenvectors, less one: fewer than columns
+    topics = random.random((concepts, 12)) ** 4
+    blocks, labels = {}, {}
+    for lang in ("a", "b"):
+        expected = topics @ random.random((12, 2000)) ** 6 / 3 + 0.3 * random.random((concepts, 2000)) ** 8
+        X = np.log1p(random.poisson(expected))
+        X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
+        blocks[lang], labels[lang] = csr_array(X), np.arange(concepts)
+    options: dict[str, Any] = {"rank": concepts - 1, "ridge": 30.0}
+    double = {lang: X.astype(np.float64) for lang, X in blocks.items()}
+    exact = dense_maps(double, labels, intercept="language", **options)[1]
+    for max_steps in (2, 3, 4, 8):
+        fit = reduced_rank_ridge(blocks, labels, tol=0.0, max_steps=max_steps, **options)
+        np.testing.assert_allclose(fit.eigenvalues, exact, rtol=1e-3)
+        assert fit.energy <= exact.sum() * (1 + 1e-5)

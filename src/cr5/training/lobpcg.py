@@ -18,6 +18,10 @@ from cr5.training.unfolding import unfold
 
 MAX_TRUSTED_UPDATES = 4  # steps after which eigenvalues are still those of fresh products, to about 1e-6
 LOCK_FRACTION = 0.3  # of a column's share of ``tol``; soft locking: a smaller residual is not corrected
+# Relative residuals, by the precision of the data, below which a correction consists largely of rounding errors. Steps
+# with such corrections find eigenvectors that do not exist, with eigenvalues of any size.
+ROUNDING = {"float32": 1e-4, "float64": 1e-10}
+STALLED = 10  # times as large a residual consists of rounding errors if it is larger than the one before
 PROBES = 32  # random combinations of columns in an estimate, whose standard error is then about 1 %
 
 
@@ -37,6 +41,11 @@ class Lobpcg(Operators):
         self.active: Mask = np.zeros(0, bool)  # the columns that have not converged
         self.coefficients: dict[str, Array] = {}  # coefficients of the next Z over Z, P and W
         self.length = np.zeros(0)  # length of each column's change of Z
+
+    @property
+    def rounding(self) -> float:
+        """The relative residual that rounding errors alone may cause."""
+        return ROUNDING[self.dtype.name]
 
     def _image(self, name: str) -> str:
         """G = C X K V for the columns V of a name, and their concept sums S = Y'G. Returns the name of K V."""
@@ -114,8 +123,9 @@ class Lobpcg(Operators):
     def compute_residual(self, theta: Array, rank: int, tol: float) -> float:
         """W = T R, E'R = A E'Z - B E'Z theta: one product with X'. Returns the relative residual.
 
-        Columns well within their share of ``tol`` are left out of W (soft locking).
+        Columns well within their share of ``tol``, or of what rounding errors allow, are left out of W (soft locking).
         """
+        tol = max(tol, self.rounding)
         squares = self._correction(theta, "Z", "W")
         size = max(float(np.linalg.norm(theta[:rank])), np.finfo(float).tiny)
         self.active = squares > (LOCK_FRACTION * tol * size) ** 2 / rank

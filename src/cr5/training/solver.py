@@ -32,7 +32,7 @@ from cr5.machine import one_blas_thread
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.training.engines import BlockInfo, Engine
 from cr5.training.engines.cpu import engine_or_cpu
-from cr5.training.lobpcg import PROBES, Lobpcg
+from cr5.training.lobpcg import PROBES, STALLED, Lobpcg
 
 OVERSAMPLING = 20  # columns beyond the rank: without them, the last eigenvectors of the rank converge slowly
 RESTART_STEPS = 12  # between two restarts from fresh products: updates accumulate rounding errors
@@ -48,9 +48,10 @@ class Fit:
     the maps themselves without any. means: per language the mean document that centring subtracts.
     eigenvalues: of the returned maps; energy is their sum. eigenvectors: rank x rank, the coordinates in the maps of
     the B-orthonormal eigenvectors. residual: |A z - theta B z| over the rank columns, relative, in the norm of the
-    preconditioner; if it is above ``tol``, ``max_steps`` or ``should_stop`` ended the run. It is infinite if ``tol``
-    is 0: then all steps are taken, and the last residual is not computed. products: the columns that X or X' was
-    multiplied with, in all. concept_sums: Y'C X maps, concepts x rank, if they were asked for.
+    preconditioner; if it is above ``tol``, rounding errors, ``max_steps`` or ``should_stop`` ended the run. It is
+    infinite if ``tol`` is 0: then all steps are taken, unless rounding errors leave nothing to gain, and the last
+    residual is not computed. products: the columns that X or X' was multiplied with, in all.
+    concept_sums: Y'C X maps, concepts x rank, if they were asked for.
     """
 
     maps: dict[str, Array]
@@ -155,7 +156,9 @@ def solve(
             residual = estimate
             if estimate > tol and not (is_last and tol == 0):
                 residual = problem.compute_residual(theta, rank, 0.0 if is_early else tol)
-            converged = residual <= tol and (is_last or not is_early)
+            # A further step would follow rounding errors.
+            is_exact = residual <= problem.rounding * (STALLED if residual > last else 1)
+            converged = is_exact or (residual <= tol and (is_last or not is_early))
             expected = _expected_steps(steps, residual, last, tol, max_steps)
             note = f"energy {theta[:rank].sum():.2f}, residual {residual:.3g}, {problem.products:,} columns multiplied"
             progress(Progress("fit", steps, expected, note))
