@@ -5,14 +5,19 @@ python benchmarks/ridge.py ../shared/data --corpora msdocs ddtp --seeds 0 1 2
 A share of the concepts is held out, as queries and candidates; a model is trained on the others with the ridge that
 it chooses itself, and one with each ridge of the grid. Figures are in percent: P@1 of held-out documents by CSLS, mean
 of all directions, and P@1 of words among those that the model knows, mean of the dictionaries. Word counts of a
-corpus are kept under ``--cache``, so that its texts are read only once. With ``--usage``, nothing is trained: it prints
-how many documents and concepts the files have, and how many a trial takes, holds out, uses and leaves out, and why.
+corpus are kept under ``--cache``, so that its texts are read only once.
+
+The vectors alone are measured. With ``--views``, all views together are measured as well, as ``cr5 eval documents``
+ranks documents and ``cr5 eval words`` ranks words, and the first translation of the lexicon; the weight of the strings
+is chosen with every ridge as the default chooses it. With ``--usage``, nothing is trained: it prints how many documents
+and concepts the files have, and how many a trial takes, holds out, uses and leaves out, and why.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import permutations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,13 +26,19 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy.sparse import load_npz, save_npz
 
+from cr5._typing import Ints
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read
+from cr5.evaluate.systems.cr5_system import Cr5Space
+from cr5.evaluate.systems.space import WordSpellings
+from cr5.evaluate.systems.views import Cr5Views
 from cr5.evaluate.tasks.words import WordQueries, answer_ranks, read_word_queries
 from cr5.features.counts import WordCounts
 from cr5.model.language_encoder import LanguageEncoder
 from cr5.retrieval.csls import csls_penalty, neighbourhood_means
+from cr5.retrieval.lexicon import Lexicon, WordVectors, make_lexicon
+from cr5.retrieval.top_k import retrieve_views
 from cr5.retrieval.vectors import unit_rows
 from cr5.settings import Settings, make_settings
 from cr5.storage.language_map import LanguageMap
@@ -152,27 +163,79 @@ def document_precision(languages: dict[str, LanguageMap], settings: Settings, te
     return {measure: float(np.mean(values)) for measure, values in precisions.items()}
 
 
-def word_precision(languages: dict[str, LanguageMap], dictionaries: Iterable[WordQueries]) -> dict[str, float]:
+def view_precision(views: Cr5Views, test: CountedCorpus) -> dict[str, float]:
+    """P@1 by cosine and CSLS of held-out documents among themselves by all views, mean of all directions."""
+    counts = {lang: documents.local_counts.drop_unused_words() for lang, documents in test.languages.items()}
+    precisions: dict[str, list[float]] = {"cosine": [], "csls": []}
+    for a, b in permutations(counts, 2):
+        concepts = test.languages[a].concepts, test.languages[b].concepts
+        queries = np.flatnonzero(np.isin(*concepts))
+        rows = [v.select_queries(queries) for v in views.scorer.weighted_views(counts[a], a, counts[b], b)]
+        if len(queries):
+            for measure, found in retrieve_views(rows, concepts[0][queries], concepts[1], k=0).items():
+                precisions[measure].append(100 * float((found.ranks == 1).mean()))
+    return {measure: float(np.mean(values)) for measure, values in precisions.items()}
+
+
+def known_words(languages: dict[str, LanguageMap], queries: WordQueries) -> tuple[list[int], list[Ints]]:
+    """The words of a dictionary that the model knows with a translation; these translations."""
+    source, target = languages[queries.source], languages[queries.target]
+    row_of, candidate_of = ({word: i for i, word in enumerate(language.words)} for language in (source, target))
+    known = [
+        (row_of[token], np.unique([candidate_of[answer] for answer in answers if answer in candidate_of]))
+        for token, answers in zip(queries.tokens, queries.answers, strict=True)
+        if token in row_of and any(answer in candidate_of for answer in answers)
+    ]
+    return [row for row, _ in known], [rows.astype(np.int64) for _, rows in known]
+
+
+def word_precision(
+    languages: dict[str, LanguageMap],
+    dictionaries: Iterable[WordQueries],
+    spellings_of: Callable[[str, str], WordSpellings | None] = lambda *langs: None,
+) -> dict[str, float]:
     """P@1 by cosine and CSLS of the words that the model knows with a translation, mean of all dictionaries."""
     precisions: dict[str, list[float]] = {"words": [], "cosine": [], "csls": []}
     for queries in dictionaries:
-        source, target = languages[queries.source], languages[queries.target]
-        row_of, candidate_of = ({word: i for i, word in enumerate(language.words)} for language in (source, target))
-        known = [
-            (row_of[token], np.unique([candidate_of[answer] for answer in answers if answer in candidate_of]))
-            for token, answers in zip(queries.tokens, queries.answers, strict=True)
-            if token in row_of and any(answer in candidate_of for answer in answers)
-        ]
-        vectors, candidates = unit_rows(source.map[[row for row, _ in known]]), unit_rows(target.map)
-        answers = [rows.astype(np.int64) for _, rows in known]
-        precisions["words"].append(len(known))
+        words, answers = known_words(languages, queries)
+        vectors = unit_rows(languages[queries.source].map[words])
+        candidates = unit_rows(languages[queries.target].map)
+        spellings = spellings_of(queries.source, queries.target)
+        spellings = spellings and spellings.select_rows(np.array(words))
+        precisions["words"].append(len(words))
         for measure, penalty in (
             ("cosine", None),
             ("csls", csls_penalty(neighbourhood_means(candidates, vectors))),
         ):
-            ranks = answer_ranks(vectors, candidates, answers, penalty=penalty)
+            ranks = answer_ranks(vectors, candidates, answers, penalty=penalty, spellings=spellings)
             precisions[measure].append(100 * float((ranks == 1).mean()))
     return {measure: float(np.mean(values)) for measure, values in precisions.items()}
+
+
+def lexicon_precision(views: Cr5Views, dictionaries: Iterable[WordQueries]) -> float:
+    """P@1 of the lexicon, of the same words; the mean of all dictionaries."""
+    precisions = []
+    for queries in dictionaries:
+        words, answers = known_words(views.model.languages, queries)
+        first = views.lexicon(queries.source, queries.target).indices[words, 0]
+        precisions.append(100 * np.mean([found in rows for found, rows in zip(first, answers, strict=True)]))
+    return float(np.mean(precisions))
+
+
+def measure_views(space: Cr5Space, test: CountedCorpus, dictionaries: list[WordQueries]) -> dict[str, Any]:
+    """The figures of the default system, which compares documents by all views and words also by their spelling."""
+
+    @cache
+    def lexicon(source: str, target: str) -> Lexicon:
+        return make_lexicon(*(WordVectors(space.words(lang), space.word_vectors(lang)) for lang in (source, target)))
+
+    views = Cr5Views(space, lexicon)
+    return {
+        "strings_weight": views.scorer.weights["strings"],
+        "documents": view_precision(views, test),
+        "words": word_precision(dict(space.languages), dictionaries, views.word_spellings),
+        "lexicon": lexicon_precision(views, dictionaries),
+    }
 
 
 def measure(
@@ -184,10 +247,12 @@ def measure(
     own = {"rank": rank} | SETTINGS | SOURCES[name].settings | {"seed": seed}
     lines: dict[str, Any] = {}
     for ridge in ("auto", *given.ridges):
-        settings = make_settings(ridge=ridge, **own)
+        # A path of one ridge chooses it, and then the weight of the strings as the default does.
+        only = given.views and ridge != "auto"
+        settings = make_settings(ridge="auto" if only else ridge, **own)
         began = time.perf_counter()
         with open_engine(given.engine) as opened:
-            languages, report = train(training, settings, engine=opened)
+            languages, report = train(training, settings, engine=opened, ridges=(ridge,) if only else RIDGES)
         line = {
             "ridge": report["ridge"],
             "documents": document_precision(languages, settings, test),
@@ -195,12 +260,15 @@ def measure(
             "steps": report["steps"],
             "seconds": time.perf_counter() - began,
         }
+        if given.views:
+            line["views"] = measure_views(Cr5Space(languages, settings, report), test, dictionaries)
+            line["seconds"] = time.perf_counter() - began
         if ridge == "auto":
             sizes = {lang: facts["documents"] for lang, facts in report["languages"].items()}
             line |= {key: report[key] for key in report if key.startswith(("ridge_", "path_"))}
             lines["used"] = {"concepts": report["concepts"], "documents": sizes, "test": len(set_of(test))}
         lines.setdefault("auto" if ridge == "auto" else "fixed", []).append(line)
-        say(f"{name}, seed {seed}, {ridge}: {line['ridge']:g} {line['documents']} {line['words']}")
+        say(f"{name}, seed {seed}, {ridge}: {line['ridge']:g} {line['documents']} {line['words']} {line.get('views')}")
     return {"benchmark": "ridge", "corpus": name, "seed": seed} | lines | {"auto": lines["auto"][0]}
 
 
@@ -251,6 +319,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=6_000, help="concepts of a corpus")
     parser.add_argument("--rank", type=int, default=300)
     parser.add_argument("--engine", default="cpu", choices=["cpu", "gpu"])
+    parser.add_argument("--views", action="store_true", help="also measure all views together")
     parser.add_argument("--usage", action="store_true", help="print what is used and left out, and train nothing")
     parser.add_argument("--cache", type=Path, default=Path("build/ridge"))
     given = parser.parse_args()
