@@ -16,9 +16,9 @@ from cr5.training.rayleigh_ritz import known_gram, rayleigh_ritz, ritz_step
 from cr5.training.row_functions import NamedArrays, column_products, cross, total
 from cr5.training.unfolding import unfold
 
-MAX_TRUSTED_UPDATES = 4  # steps after which eigenvalues are still those of fresh products, to about 1e-6
-LOCK_FRACTION = 0.3  # of a column's share of ``tol``; soft locking: a smaller residual is not corrected
-PROBES = 32  # random combinations of columns in an estimate, whose standard error is then about 1 %
+MAX_TRUSTED_UPDATES = 4  # eigenvalues equal those of fresh products, to about 1e-6, for this many steps
+LOCK_FRACTION = 0.3  # soft locking: a residual below this part of its share of ``tol`` is not corrected
+PROBES = 32  # random combinations of columns per estimate, whose standard error is then about 1 %
 
 
 class Lobpcg(Operators):
