@@ -103,7 +103,7 @@ SYSTEMS: dict[str, SystemEntry] = {
     )
 }  # fmt: skip
 EARLIER_KEYS = {"floor": "shared-tokens"}
-"""Keys of earlier versions -> today's keys."""
+"""Keys that earlier versions took -> today's keys."""
 EARLIER_NAMES = {
     "shared tokens (floor)": "shared tokens",
     "ceiling (TF-IDF within the language)": "upper bound (TF-IDF within the language)",

@@ -59,7 +59,7 @@ def bm25_parameters(words: QueryKeys, lang: str, k: int) -> dict[str, Any]:
 
 
 class PostgresFullText:
-    """The tables {words} and {postings} of an index; one that an earlier version wrote has none until the next write."""
+    """The tables {words} and {postings} of an index; one from an earlier version has none until the next write."""
 
     def __init__(self, database: Database) -> None:
         self._database, self._exist, self._lock = database, False, threading.Lock()
