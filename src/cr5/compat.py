@@ -1,4 +1,4 @@
-"""The names of the authors' libraries, for programs that use these: ``Cr5_Model`` and ``Cr5Model``.
+"""The class names of the paper authors' libraries, for programs that use them: ``Cr5_Model`` and ``Cr5Model``.
 
 ``Cr5_Model`` is the class of ``cr5.py`` in github.com/epfl-dlab/Cr5, ``Cr5Model`` that of github.com/epfl-dlab/cr5-lib.
 Both return, for the tokens of a document with the counts n and the word vectors z, the sum of n z divided by the length

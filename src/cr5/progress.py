@@ -30,8 +30,8 @@ def no_progress(progress: Progress) -> None:
 def stop_on_interrupt(progress: ProgressCallback = no_progress) -> Iterator[Callable[[], bool]]:
     """Turn the first Ctrl-C within the block into a request to stop; the second raises ``KeyboardInterrupt``.
 
-    Yields a function that returns whether a stop was requested, which is reported to ``progress`` at once. Outside the
-    main thread it is always False, since Python delivers signals to the main thread only.
+    Yields a function that returns whether a stop was requested; the request is reported to ``progress`` immediately.
+    Outside the main thread it is always False, since Python delivers signals to the main thread only.
     """
     requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():

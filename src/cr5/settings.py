@@ -65,8 +65,8 @@ class Settings:
     metric: Metric = setting(  # noqa: RUF009
         "signal",
         '"orthonormal": maps with orthonormal columns, as in the paper. "signal": eigenvector i is scaled by '
-        "sqrt(theta / (m - theta)), the square root of the ratio of what the documents of a concept (at most m) share "
-        "along it to what they do not. Change it only to repeat the paper.",
+        "sqrt(theta / (m - theta)), m the largest number of documents of a concept: the square root of its "
+        "signal-to-noise ratio. Change it only to repeat the paper.",
     )
     tol: float = setting(
         0.05,
@@ -123,7 +123,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Settings":
-        """The settings that ``to_json`` wrote; those of earlier versions segment by language and have no n-grams."""
+        """The settings that ``to_json`` wrote; earlier versions segmented by language and had no n-grams."""
         tokeniser = Tokeniser(**({"segment_by": "language"} | values["tokeniser"]))
         weighting = Weighting(**({"subwords": False} | values["weighting"]))
         parts = {"weighting": weighting, "tokeniser": tokeniser}

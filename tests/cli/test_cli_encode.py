@@ -253,4 +253,4 @@ def test_words_that_hardly_change_a_view_are_not_shown(capsys: pytest.CaptureFix
     assert shown == [["strong"], ["strong,", "weak"]]
     legend = " ".join(printed.split())
     assert "adds: a word's part of the cosine of the vectors, which is the sum of all parts" in legend
-    assert "falls most without: the words whose removal lowers the cosine of a view most, which do not add up" in legend
+    assert "largest drop when removed: the words whose removal lowers the cosine of a view most" in legend

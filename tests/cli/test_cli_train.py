@@ -94,7 +94,7 @@ def test_the_weights_of_the_views_are_printed_with_their_origin(
     model: Any = SimpleNamespace(report=report | {"view_weights": weights}, view_weights=weights, settings=settings)
     assert models.view_weights_line(model) == f"weights of the views: dense 1, lexicon 0.6, {expected}"
     model.report = {}
-    assert models.view_weights_line(model).endswith("(the same in all models of older versions)")
+    assert models.view_weights_line(model).endswith("(the same in all models written by earlier versions)")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ class Dataset:
 
 
 class Stream:
-    """A stream of Hugging Face after ``map``: nobody knows its columns before its rows."""
+    """A Hugging Face stream after ``map``: nobody knows its columns before its rows."""
 
     column_names = None
 
@@ -288,8 +288,7 @@ def test_integer_concepts_that_pandas_made_floats_are_explained() -> None:
         'the column with astype("Int64")'
     )
     assert message(frame.dropna()) == (
-        "row 1: field 'concept' is 1.0, not a string; "
-        'convert it to an integer, a column of pandas with astype("Int64")'
+        "row 1: field 'concept' is 1.0, not a string; convert it to an integer, a pandas column with astype(\"Int64\")"
     )
     assert [d.concept for d in found(frame.dropna().astype({"concept": "Int64"}))] == ["1", "2", "3"]
     assert message(frame.astype({"concept": "Int64"})) == f"row 4: field 'concept' is <NA>; {NEEDS}"

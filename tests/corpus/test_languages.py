@@ -336,7 +336,7 @@ def test_the_canonical_code_is_the_short_one_and_own_names_stay(code: str, short
         ("en", "en it", "en"),
         ("EN", "en it", "en"),
         ("eng", "en it", "en"),
-        ("zh", "cmn en", "cmn"),  # a model of an earlier version
+        ("zh", "cmn en", "cmn"),  # a model written by an earlier version
         ("zho", "cmn en", "cmn"),
         ("cmn", "zh en", "zh"),
         ("swh", "sw", "sw"),

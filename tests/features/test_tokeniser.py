@@ -184,7 +184,7 @@ def test_the_fast_check_finds_every_character_of_a_script_without_spaces() -> No
 
 
 def test_segmentation_by_language_looks_at_the_primary_subtag() -> None:
-    assert words("我喜欢喝咖啡", "cmn", segment_by="language") == ["我喜欢喝咖啡"]  # as models of earlier versions do
+    assert words("我喜欢喝咖啡", "cmn", segment_by="language") == ["我喜欢喝咖啡"]  # as earlier versions did
     assert all(map(needs_segmenting, ["zh", "zh-TW", "zh_Hans", "JA", "th", "lo", "km", "my", "yue", "wuu"]))
     assert not any(map(needs_segmenting, ["ko", "vi", "en", "zha", "de-ZH", ""]))
 

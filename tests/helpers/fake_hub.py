@@ -1,4 +1,4 @@
-"""A local server that speaks the part of the Hugging Face hub's protocol that downloads and pushes of models use.
+"""A local server that speaks the part of the Hugging Face Hub's protocol that downloads and pushes of models use.
 
 Repositories are in memory, with every commit; large files are at another host name, as they are on the hub. A
 ``Fault`` makes one answer go wrong.

@@ -1,4 +1,4 @@
-"""A fixture with a local hub that the library of the Hugging Face hub uses."""
+"""A fixture with a local hub that the library of the Hugging Face Hub uses."""
 
 from collections.abc import Iterator
 from pathlib import Path

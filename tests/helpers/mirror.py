@@ -1,4 +1,4 @@
-"""A local server with the layout of Wikimedia's dumps and of the Hugging Face hub, whose answers can be made to fail.
+"""A local server with the layout of Wikimedia's dumps and of the Hugging Face Hub, whose answers can be made to fail.
 
 ``publish_…`` puts made-up files where they are published; a ``Fault`` makes one answer go wrong.
 """

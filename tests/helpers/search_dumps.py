@@ -87,7 +87,7 @@ def write_shards(
 def write_export(
     folder: Path, pages: Sequence[Page], wiki: Wiki = DANISH, date: str = "20231101", files: int = 1, group: int = 1000
 ) -> list[Path]:
-    """Write a Parquet export as on the Hugging Face hub; ``group`` is the number of rows of a row group."""
+    """Write a Parquet export as on the Hugging Face Hub; ``group`` is the number of rows of a row group."""
     folder = folder / f"{date}.{wiki.code}"
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"train-{n:05}-of-{files:05}.parquet" for n in range(files)]

@@ -395,7 +395,7 @@ def test_a_refresh_deletes_passages_without_their_document_and_writes_missing_on
     assert_up_to_date(index, [*LONG[1:], *SHORT])
 
 
-# Indexes of earlier versions
+# Indexes written by earlier versions
 
 
 def make_old(index: Index) -> None:

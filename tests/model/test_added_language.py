@@ -51,7 +51,7 @@ def copy_of(model: Cr5) -> Cr5:
 
 
 def precision(model: Cr5, test_set: Sequence[Document], lang: str = "cc", other: str = "aa") -> float:
-    """The share of held-out documents that find their counterpart first."""
+    """The share of held-out documents whose counterpart is ranked first."""
     one, two = (model.encode(madeup.texts(test_set, code), code) for code in (lang, other))
     return float(((one @ two.T).argmax(axis=1) == np.arange(len(one))).mean())
 

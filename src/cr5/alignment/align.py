@@ -14,7 +14,7 @@ from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.text_similarity import pair_similarities
 
-MIN_SECTION_SHARE = 0.5  # of the shorter of two paragraphs, in characters, that has to be linked with the other
+MIN_SECTION_SHARE = 0.5  # share of the shorter of two paragraphs, in characters, that must be linked with the other
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from cr5.sources.markup import CONVERTERS, FORMATS, decode_page, extension
 from cr5.storage.compressed import split_suffix
 
 MIN_WRAPPED_CHARACTERS = 40  # a shorter line is a heading or an item of a list, and its break ends a sentence
-SAMPLE_CHARACTERS = 20_000  # of a text whose language is guessed
+SAMPLE_CHARACTERS = 20_000  # characters of a text from which its language is guessed
 # word2vec text with its header, or without it a word and ten decimal numbers or more
 _WORD_VECTORS = re.compile(r"\d+ \d+\s*\n\S+(?: -?\d\S*)+\s*(?:\n|$)|\S+(?: -?\d+\.\d\S*){10,}\s*(?:\n|$)")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n\s*")
@@ -152,7 +152,7 @@ def _unwrap(lines: Sequence[str], has_blank_lines: bool) -> list[str]:
     """Lines, each joined with the next where the break is within a sentence.
 
     A break is within a sentence if a lower-case letter follows it, or, where blank lines separate paragraphs, if the
-    line before it is long; the line before it is no complete sentence.
+    line before it is long; the line before it is not a complete sentence.
     """
     joined = list(lines[:1])
     for before, line in pairwise(lines):

@@ -19,7 +19,7 @@ from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
 from cr5.storage.compressed import split_suffix
 
-PASSAGE_WORDS = 30  # of a temporary index: about the sentence or two that a query has
+PASSAGE_WORDS = 30  # passage length of a temporary index: about the sentence or two that a query has
 
 
 class Sentences(NamedTuple):

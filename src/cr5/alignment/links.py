@@ -30,9 +30,9 @@ from cr5.retrieval.top_k import search_views
 Move: TypeAlias = tuple[int, int]
 MOVES: tuple[Move, ...] = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (3, 1))
 LENGTH_WEIGHT, UNIT_COST, MERGE_COST = 1.6, 0.4, 0.4  # in standard deviations of similarities
-MIN_FREE_VALUE = 0.5  # of a link that the order of the units does not support
-MIN_GAIN = 0.02  # of the similarity of a link to which a unit is added
-LENGTH_PRIOR = 10  # characters that are added to every length, since those of short units vary most
+MIN_FREE_VALUE = 0.5  # smallest value of a link that the order of the units does not support
+MIN_GAIN = 0.02  # least increase of a link's similarity for which a unit is added to it
+LENGTH_PRIOR = 10  # characters added to every length, since the lengths of short units vary most
 MAX_LENGTH_RATIO = 1.5  # in nats: a larger ratio costs no more
 # A text of few units says little about the similarities of unrelated ones: typical values count as so many units.
 PRIOR_UNITS, PRIOR_MEAN, PRIOR_DEVIATION = 4, 0.03, 0.05
@@ -109,7 +109,7 @@ def align_units(
 
 
 class _Scale(NamedTuple):
-    """What similarities are compared with: the deviation of those of single units, and ln(length of b / of a)."""
+    """The scale of similarities, their standard deviation over single units; and ln(length of b / length of a)."""
 
     deviation: float
     ratio: float
@@ -216,8 +216,8 @@ def _mutual_best(scorer: Scorer, a: Units, b: Units) -> list[tuple[int, int]]:
 
 def _longest_chain(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The longest sequence of pairs in which both numbers increase, of pairs in the order of the first."""
-    ends: list[int] = []  # the least second number in which a chain of each length ends
-    last: list[int] = []  # the pair that has it
+    ends: list[int] = []  # the smallest j at which a chain of each length ends
+    last: list[int] = []  # the position of that pair
     before = [-1] * len(pairs)
     for number, (_, j) in enumerate(pairs):
         length = bisect_left(ends, j)

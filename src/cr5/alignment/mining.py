@@ -31,7 +31,7 @@ from cr5.retrieval.top_k import nearest, nearest_in_views
 
 Candidates: TypeAlias = Literal["vectors", "views"]
 NEIGHBOURS = 8
-EXACT_UP_TO = 30_000  # sentences of the smaller side
+EXACT_UP_TO = 30_000  # exact search if the smaller side has at most this many sentences
 PROBES = 64  # inverted lists that a sentence is compared with
 MIN_SCORE = 0.4
 MIN_KNOWN_WORDS, SAMPLED_SENTENCES = 0.8, 1_000  # a lower share of known words in this sample gives a warning
@@ -50,7 +50,7 @@ class ParallelSentences(NamedTuple):
 
 
 class _Collection(NamedTuple):
-    """Different sentences of a collection, where each of them is first, and their vectors."""
+    """The distinct sentences of a collection, the position where each first occurs, and their vectors."""
 
     lang: str
     texts: list[str]

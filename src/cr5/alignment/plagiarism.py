@@ -26,13 +26,13 @@ from cr5.retrieval.function_words import is_function_word
 from cr5.retrieval.snippets import word_spans
 from cr5.retrieval.text_similarity import pair_similarities
 
-QUERY_SENTENCES = 2  # of a query; it begins with the last sentence of the query before it
-QUERY_HITS = 3  # documents, and passages, that are looked at for each query
-MAX_DOCUMENTS = 300  # that are compared with a text: those that most queries find
+QUERY_SENTENCES = 2  # sentences per query; it begins with the last sentence of the query before it
+QUERY_HITS = 3  # documents, and passages, used per query
+MAX_DOCUMENTS = 300  # documents compared with a text: those that most queries find
 MIN_SCORE = 0.25
-MAX_GAP = 1  # sentences without a counterpart between two links of a match
+MAX_GAP = 1  # unlinked sentences allowed between two links of a match
 MIN_MATCH_CHARACTERS = 40  # a shorter match, such as a heading, is not evidence of copying
-MIN_WORDS = 4  # of a sentence that is linked; a shorter one may be a heading of the sentences that it is linked with
+MIN_WORDS = 4  # length of a sentence that is linked; a shorter one may be a heading of its neighbours
 EXPLAINED_WORDS = 12
 
 

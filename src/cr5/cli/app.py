@@ -33,9 +33,9 @@ COMMANDS_BY_PANEL = {
         "train": CommandEntry("commands", "Learn a model from documents in several languages."),
         "pretrain": CommandEntry(
             "pretraining",
-            "Make a model of Wikipedia in one command: download, train, evaluate, write its card, and publish it.",
+            "Train a model on Wikipedia in one command: download, train, evaluate, write its card, and publish it.",
         ),
-        "pull": CommandEntry("exchange", "Download a model from the Hugging Face hub, or only some of its languages."),
+        "pull": CommandEntry("exchange", "Download a model from the Hugging Face Hub, or only some of its languages."),
         "convert": CommandEntry("exchange", "Convert word vectors that the paper's authors published into a model."),
     },
     "Use a model": {
@@ -82,7 +82,7 @@ COMMANDS_BY_PANEL = {
         "export": CommandEntry(
             "exchange", "Write the words of a language and their vectors in a format of other libraries."
         ),
-        "push": CommandEntry("exchange", "Upload a model to the Hugging Face hub, with a model card."),
+        "push": CommandEntry("exchange", "Upload a model to the Hugging Face Hub, with a model card."),
     },
 }
 COMMANDS = {name: entry for commands in COMMANDS_BY_PANEL.values() for name, entry in commands.items()}

@@ -75,11 +75,11 @@ def train(
         bool,
         typer.Option(
             "--extendable",
-            help="Save the concept targets that cr5 model add-language needs. Without this option, they are saved if "
-            "they add at most 20 % to the size of the model.",
+            help="Save what cr5 model add-language needs: a vector per concept. Without this option, it is saved if it "
+            "adds at most 20 % to the size of the model.",
         ),
     ] = False,
-    no_extendable: Annotated[bool, typer.Option("--no-extendable", help="Never save the concept targets.")] = False,
+    no_extendable: Annotated[bool, typer.Option("--no-extendable", help="Never save a vector per concept.")] = False,
     json: options.Json = False,
 ) -> None:
     """Learn a model from documents in several languages.

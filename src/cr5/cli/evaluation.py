@@ -59,7 +59,7 @@ Baselines = Annotated[
 CslsOverOption = Annotated[
     CslsOver,
     typer.Option(
-        help="Texts that CSLS takes the nearest neighbours from: the queries, or other held-out texts in their "
+        help="Texts over which CSLS computes neighbourhood means: the queries, or other held-out texts in their "
         "language (background)."
     ),
 ]

@@ -104,7 +104,7 @@ def pull(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Download a model from the Hugging Face hub, or only some of its languages.
+    """Download a model from the Hugging Face Hub, or only some of its languages.
 
     An interrupted download is continued by the same command. Examples:
 
@@ -133,7 +133,7 @@ def push(
     revision: Revision = None,
     json: Json = False,
 ) -> None:
-    """Upload a model to the Hugging Face hub, with a model card.
+    """Upload a model to the Hugging Face Hub, with a model card.
 
     README.md in MODEL is the card; without one, it is made from the training report. Log in with hf auth login, or set
     HF_TOKEN. An interrupted upload is continued by the same command. Examples:

@@ -24,7 +24,7 @@ def pretrain(
     output: options.ModelOutput,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Begin without asking.")] = False,
     push: Annotated[
-        str | None, typer.Option(help="Push the model to the Hugging Face hub.", metavar="OWNER/NAME")
+        str | None, typer.Option(help="Push the model to the Hugging Face Hub.", metavar="OWNER/NAME")
     ] = None,
     private: Private = None,
     licence: Licence = None,
@@ -45,7 +45,7 @@ def pretrain(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Make a model of Wikipedia in one command: download, train, evaluate, write its card, and publish it.
+    """Train a model on Wikipedia in one command: download, train, evaluate, write its card, and publish it.
 
     Before it begins, it prints what disk, memory and time it will take, and asks. You can stop it at any time: the same
     command continues where it stopped. The corpus, the held-out articles and the evaluation are in MODEL.pretraining;

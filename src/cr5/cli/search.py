@@ -24,7 +24,7 @@ from cr5.model import Cr5
 from cr5.retrieval.top_k import Measure
 from cr5.storage.output_paths import advising_on_full_disks
 
-WORD_PAIRS = 5  # that explain a hit
+WORD_PAIRS = 5  # word pairs in the explanation of a hit
 
 
 def index(
@@ -48,7 +48,7 @@ def index(
         int | None,
         typer.Option(
             min=0,
-            help="Words of a passage of a long document, in a new index; 0 for none.",
+            help="Passage length in words (new index only); 0 stores no passages.",
             metavar="N",
             show_default=str(PassageSettings.words),
         ),
@@ -62,14 +62,15 @@ def index(
         list[str] | None, typer.Option(help="Delete the document with this id; may be repeated.", metavar="ID")
     ] = None,
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Bring an index of an earlier version up to date: full text, passages.")
+        bool,
+        typer.Option("--refresh", help="Bring an index written by an earlier version up to date: full text, passages."),
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Measure the recall of the approximate index.")] = False,
     json: options.Json = False,
 ) -> None:
     """Build a search index of documents in any languages of a model, or update it.
 
-    Documents of the index are replaced if they have changed. Run the same command again to resume after an
+    Documents already in the index are replaced if they have changed. Run the same command again to resume after an
     interruption. Examples:
 
         cr5 index model corpus/ -o index
@@ -154,11 +155,16 @@ def search(
         ),
     ] = "hybrid",
     measure: Annotated[
-        Measure, typer.Option(help="How vectors are compared: by cosine, or by CSLS, which corrects for hubs.")
+        Measure,
+        typer.Option(
+            help="How vectors are compared: by cosine, or by CSLS, which corrects for documents that are close to "
+            "every query."
+        ),
     ] = "csls",
     group: Annotated[bool, typer.Option("--group/--no-group", help="Show one document of each concept.")] = False,
     prefer: Annotated[
-        str | None, typer.Option(help="Language that comes first among nearly equal documents.", metavar="CODE")
+        str | None,
+        typer.Option(help="Language that comes first among documents with nearly the same score.", metavar="CODE"),
     ] = None,
     min_score: Annotated[float, typer.Option(help="Lowest score to show.", metavar="NUMBER")] = 0.0,
     where: Annotated[
@@ -167,7 +173,11 @@ def search(
     ] = None,
     sort: Annotated[
         str | None,
-        typer.Option(help="Field to sort by; -year: the largest first.", metavar="FIELD", show_default="score"),
+        typer.Option(
+            help="Field to sort by; -year: the largest first. Hits with a score below 0.3 are left out.",
+            metavar="FIELD",
+            show_default="score",
+        ),
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the parts of each score, and the words that explain it.")

@@ -15,7 +15,7 @@ DumpSource = Annotated[
     DumpFormat | None,
     typer.Option(
         help="Dump format. cirrus: the search index, plain text. xml: the pages, wikitext. parquet: an export on "
-        "the Hugging Face hub, plain text.",
+        "the Hugging Face Hub, plain text.",
         show_default="cirrus; xml with --sample",
     ),
 ]

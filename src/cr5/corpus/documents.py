@@ -25,7 +25,7 @@ SCHEMA = pa.schema([(name, pa.string()) for name in ("concept", "lang", "text", 
 SCHEMA_WITH_FIELDS = SCHEMA.append(pa.field(FIELDS, pa.string()))
 """``SCHEMA`` and a column with the fields of each document as JSON text, for callers that read fields."""
 REQUIRED_COLUMNS = ("concept", "lang", "text")
-CONTROL_CHARACTER = "control character"  # the reason why a document with such a concept is skipped
+CONTROL_CHARACTER = "control character"  # the reason for skipping a document with such a concept
 _PANDAS_INDEX = "__index_level_"  # a column of a Parquet file that pandas has written
 KEY_COLUMNS = ("concept", "lang")  # they make up the id of a document, and cannot have control characters
 

@@ -33,9 +33,9 @@ from cr5._typing import Array, Ints
 from cr5.corpus.minhash import BINS, SPACE, ZERO, hash_all, insert_all, mark_repeats, signatures_of
 from cr5.errors import Cr5Error
 
-MIN_RECALL = 0.99  # of the pairs at the threshold
+MIN_RECALL = 0.99  # lowest share of the pairs at the threshold that are found
 MIN_THRESHOLD = 0.1  # the lowest threshold at which that recall can be reached
-_INITIAL_CAPACITY = 64  # texts of a language
+_INITIAL_CAPACITY = 64  # texts of a language that a new table has room for
 
 
 class Duplicates:

@@ -16,10 +16,10 @@ from cr5.message_parts import quoted
 
 Scalar: TypeAlias = str | int | float | bool | None
 
-FIELDS = "fields"  # the name of the column
+FIELDS = "fields"  # name of the column
 NO_FIELDS = "{}"  # the JSON text of a document without fields
-MAX_FIELDS_BYTES = 2**16  # of the JSON text of a document
-MAX_FIELDS = 256  # of a document, and of an object in a field
+MAX_FIELDS_BYTES = 2**16  # largest JSON text of a document's fields
+MAX_FIELDS = 256  # per document, and per object in a field
 MAX_NAME_CHARS = 200
 _REASON = "invalid fields"
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 UNKNOWN = "und"  # BCP 47 for "undetermined"
-MIN_FOREIGN_PROBABILITY = 0.9  # of the other language, in every excerpt of a foreign text
-MIN_FOREIGN_LETTERS = 60  # in the excerpts of a foreign text; fewer are a heading or a list of names
+MIN_FOREIGN_PROBABILITY = 0.9  # lowest probability of the other language, in every excerpt of a foreign text
+MIN_FOREIGN_LETTERS = 60  # letters in the excerpts of a foreign text; fewer are a heading or a list of names
 EXCERPTS, EXCERPT_SIZE = 3, 300  # the size limits both the characters and the bytes of UTF-8
-FEW_TEXTS = 8  # are classified one by one, which takes less time for so few
+FEW_TEXTS = 8  # up to this many texts are classified one by one, which takes less time
 
 # Languages that the identifier confuses, or that it does not know and assigns to the others of their group.
 _SIMILAR = [
@@ -36,7 +36,7 @@ _SIMILAR = [
 _NOT_EVIDENCE = {"la", "zxx"}  # Latin may be names of species; zxx is the code for text in no language
 # Languages that the identifier does not know and that are not written in one script only.
 _ANY_SCRIPT = {"cdo", "cr", "hak", "iu", "ks", "mni", "nan", "sat", "sd", "shi", "und"}
-_SECOND_SCRIPTS = {"sr-Latn", "uz-Cyrl", "zh-Hant"}  # which the identifier knows besides the usual script
+_SECOND_SCRIPTS = {"sr-Latn", "uz-Cyrl", "zh-Hant"}  # scripts that the identifier knows besides the usual one
 
 
 class Guess(NamedTuple):
@@ -141,7 +141,7 @@ def _identifier() -> "LanguageIdentifier":
             tables["ptc"],
             tables["pc"],
             tables["classes"].tolist(),
-            memoryview(tables["nextmove"]),  # which yields integers of Python, and not of NumPy
+            memoryview(tables["nextmove"]),  # which yields Python integers, not NumPy ones
             tables["out_feat"].tolist(),
             norm_probs=True,
             tk_row=memoryview(tables["nextmove_row"]),

@@ -1,6 +1,6 @@
 """Documents that a user passes, in any container -> batches of documents.
 
-A table that offers Arrow (of pandas, polars, DuckDB, Hugging Face, pyarrow) is checked column by column. Where that
+A table that offers Arrow (from pandas, polars, DuckDB, Hugging Face, pyarrow) is checked column by column. Where that
 finds an error, and for everything else, documents are checked one by one, to name the position and the value.
 """
 
@@ -41,7 +41,7 @@ from cr5.message_parts import quoted, reason
 
 
 class ArrowStream(Protocol):
-    """A table that other libraries can read as Arrow: of pandas, polars, DuckDB, pyarrow, …"""
+    """A table that other libraries can read as Arrow: from pandas, polars, DuckDB, pyarrow, …"""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
@@ -67,8 +67,8 @@ def in_batches(
     """Documents of any kind in batches of at most ``batch_rows``, only those in ``langs``.
 
     ``documents`` may be a path or several, as ``read_batches`` takes them; a table with the columns concept, lang and
-    text, optionally title and url (a DataFrame of pandas or polars, an Arrow table, record batch or reader, a dataset
-    of Hugging Face); or an iterable of ``Document``, of dicts with these keys, of tuples (concept, lang, text), of
+    text, optionally title and url (a pandas or polars DataFrame, an Arrow table, record batch or reader, a Hugging
+    Face dataset); or an iterable of ``Document``, of dicts with these keys, of tuples (concept, lang, text), of
     tables, or of batches, which are not split. Language codes may be in any spelling, and become canonical (EN -> en).
     With ``on_error="skip"``, documents that cannot be used are left out and counted in ``skipped``. With ``fields``,
     the column or key of that name is read as well, and the rows of all batches have it: objects, or their JSON texts.
@@ -111,7 +111,7 @@ def _paths(documents: Any) -> list[str | Path] | None:
 
 
 def _convert(documents: Any, options: ReadOptions, skipped: Skipped | None) -> Iterator[Batch]:
-    if getattr(documents, "column_names", ()) is None:  # a stream of Hugging Face, after map: its rows are dicts
+    if getattr(documents, "column_names", ()) is None:  # a Hugging Face stream, after map: its rows are dicts
         documents = iter(documents)
     iterator = iter([documents] if isinstance(documents, Batch) or is_table(documents) else documents)
     first = next(iterator, None)
@@ -181,7 +181,7 @@ def _value(value: object, name: str) -> object:
     if name == "concept" and isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)
     is_whole = name == "concept" and isinstance(value, float) and value.is_integer()
-    advice = 'convert it to an integer, a column of pandas with astype("Int64")' if is_whole else remedy(value)
+    advice = 'convert it to an integer, a pandas column with astype("Int64")' if is_whole else remedy(value)
     raise RecordError("wrong type", f"field '{name}' is {describe(value)}, not a string; {advice}")
 
 
@@ -216,8 +216,8 @@ def _check_pandas_concepts(frame: Any, first: int, options: ReadOptions) -> Any:
 
 
 def _parts(table: Any, options: ReadOptions) -> Iterator[Any]:
-    """A table in parts of at most ``batch_rows``: record batches, or DataFrames of pandas, which may not be typed."""
-    if hasattr(table, "collect") and hasattr(table, "lazy"):  # a LazyFrame of polars
+    """A table in parts of at most ``batch_rows``: record batches, or pandas DataFrames, which may not be typed."""
+    if hasattr(table, "collect") and hasattr(table, "lazy"):  # a polars LazyFrame
         table = table.collect()
     names = _column_names(table)
     if problem := check_columns(names, remedy=_column_remedy(table, names)):
@@ -279,7 +279,7 @@ def _arrow_batches(table: Any, batch_rows: int) -> Iterator[pa.RecordBatch]:
         yield table
     elif isinstance(table, pa.Table):  # not as a stream: Arrow crashes when it exports some columns of views
         yield from table.to_batches()
-    elif hasattr(table, "with_format"):  # a dataset of Hugging Face, which may be larger than memory
+    elif hasattr(table, "with_format"):  # a Hugging Face dataset, which may be larger than memory
         for part in table.with_format("arrow").iter(batch_size=batch_rows):
             yield from part.to_batches()
     elif hasattr(table, "__arrow_c_stream__"):

@@ -49,7 +49,7 @@ _MACROLANGUAGES = {
     "als": "sq", "arb": "ar", "azj": "az", "cmn": "zh", "ekk": "et", "khk": "mn", "lvs": "lv", "npi": "ne", "ory": "or",
     "pes": "fa", "plt": "mg", "swh": "sw", "uzn": "uz", "ydd": "yi", "zsm": "ms",
 }  # fmt: skip
-_CHINESE_SCRIPTS = {"Hans", "Hant", "Hani"}  # which share most of their characters
+_CHINESE_SCRIPTS = {"Hans", "Hant", "Hani"}  # these share most of their characters
 _SYNONYMS = {"nb": "no", "no": "nb"}  # codes that corpora use for the same language
 
 

@@ -12,9 +12,9 @@ from cr5._typing import Array, Ints, Mask
 from cr5.machine.compiler import compiled
 
 BINS = 128
-SHINGLE = 12  # bytes, which the kernel holds in two 64-bit integers
-MIN_FILLED_BINS = 32  # a text whose shingles fill fewer is compared byte for byte
-MAX_BAND_TEXTS = 16  # with the same band in the table: texts made from a template share some bands but not all
+SHINGLE = 12  # length in bytes; the kernel holds a shingle in two 64-bit integers
+MIN_FILLED_BINS = 32  # with fewer filled bins, texts are compared exactly
+MAX_BAND_TEXTS = 16  # texts per band in the table: texts made from a template share some bands but not all
 SPACE, ZERO = ord(" "), ord("0")
 _EMPTY = np.uint32(2**32 - 1)
 # The constants of SplitMix64.

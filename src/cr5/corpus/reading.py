@@ -26,7 +26,7 @@ from cr5.errors import CorpusError, Cr5TypeError
 from cr5.storage.compressed import READ_ERRORS, SUFFIXES, describe_error, open_decompressed
 from cr5.storage.json_files import read_json
 
-MANIFEST = "manifest.json"  # in a folder that cr5 writes file by file: says whether it is complete
+MANIFEST = "manifest.json"  # says whether a folder that cr5 writes file by file is complete
 
 _STDIN = "-"
 

@@ -19,7 +19,7 @@ Texts: TypeAlias = Iterable[str]
 
 
 def text_list(texts: Texts, name: str = "texts") -> list[str]:
-    """Texts as a list: of a sequence or iterator, an array of NumPy or Arrow, a column of pandas or polars.
+    """Texts as a list: from a sequence or iterator, a NumPy or Arrow array, a pandas or polars column.
 
     Anything in it that is not a string is refused by its position, from 0, and its value.
     """

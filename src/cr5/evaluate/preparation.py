@@ -28,7 +28,7 @@ from cr5.storage.output_paths import check_folder_writable
 Paths: TypeAlias = str | Path | Sequence[str | Path]
 Systems: TypeAlias = str | Sequence[str | SystemEntry]
 """A key of the registry, several, your own entries, or "all"."""
-DEFAULT_BASELINES = ("shared-tokens", "words")  # that are compared with a given model
+DEFAULT_BASELINES = ("shared-tokens", "words")  # default baselines for a given model
 
 
 def path_list(paths: Paths) -> list[str | Path]:

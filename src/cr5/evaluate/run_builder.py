@@ -30,7 +30,7 @@ from cr5.evaluate.wrong_answers import WrongAnswers
 from cr5.retrieval.csls import NEIGHBOURS
 from cr5.retrieval.top_k import Measure
 
-EXAMPLES = 24  # of a run
+EXAMPLES = 24  # examples stored with a run
 log = logging.getLogger("cr5.evaluate")
 
 DescribeQuery = Callable[[int], tuple[str, list[RankedCandidate]]]

@@ -25,10 +25,10 @@ from cr5.storage.output_paths import check_output_file
 
 QuerySet: TypeAlias = Literal["test", "validation"]
 MAX_QUERIES = 1000  # test queries of a language pair, and as many validation queries
-MAX_QUERY_SHARE = 0.1  # of the concepts that the pair shares, for the test and for the validation queries each
+MAX_QUERY_SHARE = 0.1  # largest share of the pair's shared concepts, for the test and for the validation queries each
 MIN_QUERIES = 10  # a pair with fewer is not evaluated
-MAX_CANDIDATES = 200_000  # of a language
-MAX_CANDIDATE_SHARE = 0.4  # of the concepts of a language
+MAX_CANDIDATES = 200_000  # candidates of a language
+MAX_CANDIDATE_SHARE = 0.4  # largest share of the concepts of a language that are candidates
 LOW_RESOURCE = 1000  # training concepts of a pair in the regime low-resource
 FORMAT = 1
 

@@ -16,7 +16,7 @@ CUTOFFS = (1, 5, 10)
 BOOTSTRAP_SAMPLES = 2000
 PERMUTATIONS = 10_000
 CONFIDENCE = 0.95
-CHUNK_CELLS = 4_000_000  # samples x concepts that are drawn at a time: they fill 32 MB
+CHUNK_CELLS = 4_000_000  # samples x concepts drawn at a time: they fill 32 MB
 
 Gain: TypeAlias = Callable[[Ints], Array]
 """Maps ranks to what each query contributes to a figure, 0 to 1."""

@@ -18,7 +18,7 @@ ExportFormat: TypeAlias = Literal[
 ]
 FOLDERS = ("sentence-transformers", "model2vec")
 """The formats that are folders; the others are files."""
-TEXT_ROWS = 1024  # that are text in memory at a time, which takes some 20 bytes a number
+TEXT_ROWS = 1024  # rows held as text at a time, about 20 bytes per number
 
 
 class ExportedLanguage(NamedTuple):

@@ -1,4 +1,4 @@
-"""Models on the Hugging Face hub: fetched language by language into its cache, and pushed with a model card."""
+"""Models on the Hugging Face Hub: fetched language by language into its cache, and pushed with a model card."""
 
 import io
 import os
@@ -224,7 +224,7 @@ def push(
 
 
 def _import_hub(repo: str) -> Any:
-    with needs_package("a model on the Hugging Face hub", "huggingface_hub", "hub"):
+    with needs_package("a model on the Hugging Face Hub", "huggingface_hub", "hub"):
         import huggingface_hub
         from huggingface_hub import constants, errors, utils  # noqa: F401
     if not re.match("https?://[^/]", constants.ENDPOINT):

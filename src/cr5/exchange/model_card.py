@@ -1,4 +1,4 @@
-"""The model card: README.md of a model, with the metadata that the Hugging Face hub reads."""
+"""The model card: README.md of a model, with the metadata that the Hugging Face Hub reads."""
 
 import json
 import re

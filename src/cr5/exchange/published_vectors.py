@@ -34,8 +34,8 @@ from cr5.storage.language_map import LanguageMap
 from cr5.storage.model_files import check_model_folder, save
 from cr5.storage.output_paths import existing_folder
 
-BLOCK_BYTES = 2**24  # of decompressed lines that are parsed at a time
-SAMPLED_LINES = 1_000  # of the first block, by which the rank is found
+BLOCK_BYTES = 2**24  # decompressed bytes that are parsed at a time
+SAMPLED_LINES = 1_000  # lines of the first block from which the rank is derived
 WHITE_SPACE = "words with white space, which no token has"
 """The reason under which words are counted that no token of a text can be equal to."""
 
@@ -267,7 +267,7 @@ class _Reader:
         vectors = _parse_numbers(list(parts.values()), self.rank)
         if vectors is None:
             for i in [i for i, part in parts.items() if _not_a_number(part) is not None]:
-                faults[i] = ("lines with something else than numbers", f"{_not_a_number(parts.pop(i))} is no number")
+                faults[i] = ("lines with something else than numbers", f"{_not_a_number(parts.pop(i))} is not a number")
             vectors = np.array([part.split(b" ") for part in parts.values()], np.float32).reshape(-1, self.rank)
         new = []
         for row, i in enumerate(parts):

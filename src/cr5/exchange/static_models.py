@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cr5.exchange.export import ExportedLanguage
 
 _UNKNOWN = "[UNK]"
-_SAMPLE_WORDS = 1000  # most frequent words that show whether a language is written without spaces
+_SAMPLE_WORDS = 1000  # number of most frequent words that show whether a language is written without spaces
 
 
 def write_model2vec(folder: Path, exported: "ExportedLanguage") -> None:

@@ -16,7 +16,7 @@ from cr5.features.tokeniser import Tokeniser
 ZIPF_SHIFT = 2.7  # Mandelbrot's: the word at rank i, from 0, has a probability of about 1 / (i + ZIPF_SHIFT)
 OOV_FACTOR = 10  # how many times less probable an unknown word is than the rarest word of any language
 OOV_NATS_PER_BYTE = 2.0  # the least cost of an unknown word: to most languages, a text without spaces is one long word
-IDENTIFIER_WEIGHT = 0.5  # of its log probabilities, which are not independent of those of the words
+IDENTIFIER_WEIGHT = 0.5  # weight of its log probabilities, which are not independent of those of the words
 
 
 class GuessedTexts(NamedTuple):

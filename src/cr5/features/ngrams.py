@@ -13,7 +13,7 @@ import numpy as np
 from cr5._typing import Array, Ints, Mask, Sparse
 from cr5.hashing import GOLDEN_RATIO, mix_bits
 
-_START = _FACTOR = np.uint64(GOLDEN_RATIO)  # of the hash of a string
+_START = _FACTOR = np.uint64(GOLDEN_RATIO)  # initial value and factor of the hash of a string
 
 
 class Ngrams(NamedTuple):

@@ -16,8 +16,8 @@ from cr5.features.ngrams import Ngrams, cut_ngrams, hash_strings, is_first, occu
 if TYPE_CHECKING:
     from cr5.features.tfidf import Weighting
 
-SHORTEST, LONGEST = 3, 5  # characters of an n-gram
-_DECIMALS = 6  # of a document frequency, so that equal ones are equal in whatever order they were summed
+SHORTEST, LONGEST = 3, 5  # lengths of n-grams in characters
+_DECIMALS = 6  # document frequencies are rounded, so that the order of summation does not matter
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from cr5.features.subwords import Subwords, make_subwords
 from cr5.storage.scratch import CHUNK_ROWS
 
 NO_LIMIT = 10**9
-"""More different words than any document has."""
+"""Larger than the number of distinct words of any document."""
 NO_WORDS: Mapping[str, float] = MappingProxyType({})
 _BLOCK_NONZEROS = 2**22
 

@@ -66,7 +66,7 @@ STABLE_CHARACTERS = (
 _STABLE_SEPARATORS = "[\xa1\xa7\xa9\xab\xac\xae\xb0\xb1\xb6\xb7\xbb\xbf\xd7\xf7\u2013-\u2022\u20ac\u3001\u3002]+"
 _RUNS = re.compile(f"({UNSPACED_RUN})")
 _UNSTABLE = re.compile(f"[^{STABLE_CHARACTERS}]")
-_CHARACTER_BLOCK = 1024  # characters whose rules are applied at a time; compiling their expression takes most of it
+_CHARACTER_BLOCK = 1024  # characters to which rules are applied at a time; compiling their expression takes most of it
 
 
 class Tokens(NamedTuple):
@@ -103,8 +103,8 @@ class Tokeniser:
     segment_by: Literal["script", "language"] = setting(
         "script",
         '"script": segment text without spaces wherever it occurs; "language": only in languages whose code is that of '
-        "Chinese, Japanese, Thai, Lao, Khmer or Burmese, as models of earlier versions do. Change it only to train a "
-        "model like those.",
+        "Chinese, Japanese, Thai, Lao, Khmer or Burmese, as models written by earlier versions do. Change it only "
+        "to train a model like those.",
     )
     pretokenised: bool = setting(
         False,

@@ -16,7 +16,7 @@ from cr5._typing import Array, Ints
 from cr5.retrieval.csls import NEIGHBOURS, means_of_largest, neighbourhood_means
 from cr5.storage.atomic import atomic_write
 
-BLOCK_ROWS = 2048  # documents with a counterpart in the sample that are compared at a time
+BLOCK_ROWS = 2048  # documents compared at a time, each with a counterpart in the sample
 
 
 class Background:
@@ -57,7 +57,7 @@ class Background:
             result[:, j] = neighbourhood_means(vectors, self.vectors[lang])
             if concepts is None:
                 continue
-            # "sort", because the tables of NumPy 2.0 fail for some hashes of 64 bits
+            # "sort", because NumPy 2.0's tables fail for some hashes of 64 bits
             paired = np.flatnonzero(np.isin(concepts, self.concepts[lang], kind="sort"))
             for begin in range(0, len(paired), BLOCK_ROWS):
                 rows = paired[begin : begin + BLOCK_ROWS]

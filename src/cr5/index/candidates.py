@@ -11,7 +11,7 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.index.stores.base import CandidateRows
 
-PARTS = ("words", "title", "vectors")  # of the relevance
+PARTS = ("words", "title", "vectors")  # parts of the relevance
 WORDS, TITLE, VECTORS = range(len(PARTS))
 
 

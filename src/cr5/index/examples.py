@@ -6,8 +6,8 @@ from cr5.index.snapshot import Snapshot
 
 EXAMPLES = 4
 CANDIDATES_PER_LANGUAGE = 16
-MAX_CHARACTERS, MAX_WORDS = 24, 3  # of a title that a person would still type
-PREFERRED_CHARACTERS = 7  # quickly typed, and long enough to show what it is about
+MAX_CHARACTERS, MAX_WORDS = 24, 3  # longest title that a person would still type
+PREFERRED_CHARACTERS = 7  # a title of this length is quickly typed, and long enough to show what it is about
 
 
 class ExampleQuery(NamedTuple):

@@ -23,8 +23,8 @@ from cr5.corpus.texts import describe
 from cr5.errors import Cr5Error
 from cr5.message_parts import quoted
 
-MAX_CONDITIONS = 32  # of a filter
-MAX_VALUES = 1000  # of a list in a condition
+MAX_CONDITIONS = 32  # conditions in a filter
+MAX_VALUES = 1000  # values in a list of a condition
 EQUAL, UNEQUAL = "==", "!="
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,

@@ -27,10 +27,10 @@ from cr5.storage.atomic import atomic_path
 from cr5.storage.tensor_files import map_tensors, write_tensors
 
 MAX_SEGMENT_SIZE = 2**25  # documents and postings of a segment; a merge holds it in memory, at 6 bytes a posting
-RECENT_TERMS = 100_000  # of each language whose document frequencies a reader remembers
-MAX_KEPT_IDS = 2**15  # of a segment, which are kept in memory once they have been read
-NO_DOCUMENT = 2**62  # on a heap that is not full; after every document
-MAX_COUNT = 2**16 - 1  # of a term in a document; higher counts are clipped to it
+RECENT_TERMS = 100_000  # terms per language whose document frequencies a reader caches
+MAX_KEPT_IDS = 2**15  # ids per segment that are kept in memory once they have been read
+NO_DOCUMENT = 2**62  # fills a heap that is not full; larger than any document
+MAX_COUNT = 2**16 - 1  # higher counts of a term in a document are clipped to it
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class PostingsSegment:
     The documents of language i are ``starts[i]`` to ``starts[i + 1]``, those of term i ``offsets[i]`` to ``offsets[i +
     1]`` of the postings: ``documents`` and ``counts``. Lengths are in words; ids and terms are UTF-8, one after the
     other. The dictionary of language i has the terms ``word_starts[i]`` to ``word_starts[i + 1]`` of ``word_terms``,
-    which are sorted by their words without accents; segments of earlier versions have none.
+    which are sorted by their words without accents; segments written by an earlier version have none.
     """
 
     slots: Ints

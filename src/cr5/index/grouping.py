@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from cr5.index.candidates import Candidate
 
-SAME_COSINE = 0.995  # of documents in one language with the same title
-MIN_SHOWN_SHARE = 0.8  # of the best relevance in the group; a preferred version below it is not shown first
+SAME_COSINE = 0.995  # documents in one language with the same title and at least this cosine are versions of one
+MIN_SHOWN_SHARE = 0.8  # a preferred version below this share of the group's best relevance is not shown first
 
 
 def group_versions(ranked: Sequence[Candidate], preferred: Sequence[str]) -> list[list[Candidate]]:

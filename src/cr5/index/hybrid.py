@@ -57,20 +57,20 @@ from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
 
 MIN_DEPTH = 100  # candidates of each kind, in each language
-TITLE_SHARE = 0.5  # of the candidates by words: titles are compared only for the best of them
+TITLE_SHARE = 0.5  # share of the candidates by words whose titles are compared: the best of them
 DEPTH_PER_LANGUAGE = 30  # candidates by vectors, for each language that is searched
-TITLE_POWER = 2  # of the match of a title, which is multiplied by 1 − W
-PAIR_BONUS, PAIR_DEPTH = 0.3, 10  # of neighbouring words, and the number of documents that are read for them
-PAIR_SHARE = 0.4  # of the query that a document must match for the whole bonus
-TIE_WEIGHT = 0.02  # of the vectors, among documents that words find
+TITLE_POWER = 2  # exponent of the match of a title, which is multiplied by 1 − W
+PAIR_BONUS, PAIR_DEPTH = 0.3, 10  # bonus for neighbouring words, and the number of documents that are read for them
+PAIR_SHARE = 0.4  # share of the query that a document must match for the whole bonus
+TIE_WEIGHT = 0.02  # weight of the vectors among documents that words find
 DENSE_LIMIT = 0.2
-ENOUGH_RELEVANCE = 0.3  # if words find enough documents with it, vectors are not searched in their language
+ENOUGH_RELEVANCE = 0.3  # if words find enough documents this relevant, vectors are not searched in their language
 LINEAR_UP_TO, CURVATURE = 0.9, 0.3  # a sum of 1 or more is bounded by 1
 FEEDBACK_DOCUMENTS, FEEDBACK_TEMPERATURE = 5, 0.05
-CONFIDENT_RELEVANCE = 0.5  # of the feedback documents, from which the query's own vector counts only QUERY_WEIGHT
+CONFIDENT_RELEVANCE = 0.5  # relevance of feedback documents from which the query's own vector counts only QUERY_WEIGHT
 QUERY_WEIGHT, UNCERTAIN_QUERY_WEIGHT = 0.05, 0.5
 LITERAL_WEIGHT, LITERAL_LIMIT = 0.4, 0.6
-CENTRE, WIDTH = 0.3, 0.15  # of the logistic function
+CENTRE, WIDTH = 0.3, 0.15  # parameters of the logistic function
 NO_FEEDBACK_RELEVANCE = 0.6  # the most that the query's own vector gives, without feedback documents or by a passage
 TITLE_COLUMNS = ("concept", "title")  # these take longer to read
 

@@ -377,7 +377,7 @@ class Index:
             vectors alone, with CSLS or the cosine as the score; ``group``, ``prefer``, ``sort`` and quotation marks
             have no effect then.
         measure
-            How vectors are compared: "csls", which corrects for hubs, or "cosine".
+            How vectors are compared: "csls", which corrects for documents close to every query, or "cosine".
         group
             "concept": one hit for each concept; its ``versions`` are the others, and nearly identical documents.
         prefer

@@ -32,7 +32,7 @@ from cr5.model import Cr5
 from cr5.model.trained_languages import warn_of_close_language
 from cr5.progress import Progress, ProgressCallback
 
-ROWS_WITHOUT_TEXTS = 2**15  # rows that are read at a time without their texts
+ROWS_WITHOUT_TEXTS = 2**15  # rows read at a time without their texts
 
 
 @dataclass(frozen=True)

@@ -35,20 +35,20 @@ from cr5.storage.atomic import atomic_write, discard
 from cr5.storage.json_files import read_json
 
 ROW_COLUMNS = ("id", "concept", "lang", "title", "url", "slot", "row", "hubness")  # stored unchanged beside the codes
-TEXT_COLUMNS = ("text", "fields")  # that a search shows; segments of earlier versions do not have them
-SIGN_COLUMNS = ("signs", "factor")  # segments of earlier versions do not have these either
+TEXT_COLUMNS = ("text", "fields")  # shown in search results; missing in segments written by an earlier version
+SIGN_COLUMNS = ("signs", "factor")  # also missing in segments written by an earlier version
 COLUMNS = (*ROW_COLUMNS, *TEXT_COLUMNS, "vector")
 STRINGS = ("id", "concept", "lang", "title", "url", "fields")
 MAX_SEGMENT_ROWS = 2**20
 LANGUAGE_STRIDE = 2**14  # group = list * LANGUAGE_STRIDE + language; more than there are languages
 # A query is compared with at least the largest of these numbers of rows; a quarter is in the languages searched.
 MIN_SCANNED_ROWS = 160_000
-MIN_SCANNED_SHARE = 0.02  # of all rows
+MIN_SCANNED_SHARE = 0.02  # share of all rows
 SCANNED_ROWS_PER_HIT = 20
 LANGUAGE_FRACTION = 4
 REFINED_ROWS_PER_HIT, MIN_REFINED_ROWS = 5, 400  # rows that are compared by their quantised vectors
 FINE_STEPS = 254
-ROWS_AT_ONCE = 2**14  # whose vectors are decoded
+ROWS_AT_ONCE = 2**14  # rows decoded at a time
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 Tables = Iterable[pa.Table]  # with ROW_COLUMNS, "vector" and perhaps TEXT_COLUMNS
@@ -110,7 +110,7 @@ class VectorSegment:
 
     @property
     def has_signs(self) -> bool:
-        """Whether the table has sign codes, which those of earlier versions do not have."""
+        """Whether the table has sign codes, which a segment written by an earlier version does not have."""
         return set(SIGN_COLUMNS) <= {*self.table.column_names}
 
     def signs(self, centroids: Floats) -> SignCodes:
@@ -176,7 +176,7 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
     def merge(cls, segments: Sequence[VectorSegment]) -> VectorSegment:
         tables = [segment.table for segment in segments]
         common = [name for name in tables[0].column_names if all(name in table.column_names for table in tables)]
-        return _sort_by_group([table.select(common) for table in tables])  # an older version's have fewer columns
+        return _sort_by_group([table.select(common) for table in tables])  # earlier versions wrote fewer columns
 
     def __len__(self) -> int:
         return int(self.offsets[-1])

@@ -21,9 +21,9 @@ from cr5.index.stores.rows import to_lists
 from cr5.index.terms import count_terms
 from cr5.progress import Progress, ProgressCallback
 
-PASSAGE_ROWS = 8192  # passages that are encoded and written at a time
-ROWS_WITH_TEXTS = 1024  # rows that are read at a time with their texts, which may be long
-COPIED_COLUMNS = ("concept", "lang", "digest", FIELDS)  # a passage has them from its document
+PASSAGE_ROWS = 8192  # passages encoded and written at a time
+ROWS_WITH_TEXTS = 1024  # rows read at a time with their texts, which may be long
+COPIED_COLUMNS = ("concept", "lang", "digest", FIELDS)  # columns that a passage copies from its document
 SPLIT_COLUMNS = ("id", "title", "text", *COPIED_COLUMNS)
 
 

@@ -23,10 +23,10 @@ if TYPE_CHECKING:  # a snapshot has the settings
     from cr5.index.snapshot import Snapshot
 
 MIN_PASSAGE_WORDS = 10
-MAX_OVERLAP_SHARE = 1 / 3  # of a passage, so that the starts of passages are in order
+MAX_OVERLAP_SHARE = 1 / 3  # largest part of a passage that overlaps, so that the starts of passages are in order
 MAX_UNSPLIT_SHARE = 1.5  # a document of up to this many times the words of a passage is not split
 MAX_WORD_CHARACTERS = 40
-MAX_SHIFT_SHARE = 1 / 6  # of the words between two cuts, by which a cut moves to the end of a paragraph or sentence
+MAX_SHIFT_SHARE = 1 / 6  # largest shift of a cut to the end of a paragraph or sentence, over the words between cuts
 
 # A word is delimited by spaces. In scripts without spaces it is about as many characters as a word has, and a run of
 # characters that is longer than any word is divided.

@@ -26,10 +26,10 @@ from cr5.retrieval.top_k import Measure
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Grouping: TypeAlias = Literal["concept"]
-MAX_HITS = 1000  # on all pages together
+MAX_HITS = 1000  # hits on all pages together
 PREFERENCE = 0.03  # added to the relevance of hits in the preferred language
-SURE_CONFIDENCE = 0.95  # of a guessed language
-MIN_SORTED_RELEVANCE = 0.3  # of hits that are sorted by a field instead of their relevance
+SURE_CONFIDENCE = 0.95  # a language guessed with at least this confidence is taken as certain
+MIN_SORTED_RELEVANCE = 0.3  # hits below it are left out if hits are sorted by a field instead of their relevance
 
 
 @dataclass(frozen=True)

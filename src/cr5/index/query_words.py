@@ -16,13 +16,13 @@ from cr5.index.terms import QueryWord
 from cr5.retrieval.function_words import is_function_word
 from cr5.retrieval.word_forms import Form, find_forms, with_regular_forms
 
-FUNCTION_WORD_SHARE = 0.3  # of its inverse document frequency
-KNOWN_WORD_FORMS = 0.6  # how much forms of a word count, of what they otherwise would, if the index has the word itself
+FUNCTION_WORD_SHARE = 0.3  # factor of the weight of a function word
+KNOWN_WORD_FORMS = 0.6  # factor of the boosts of a word's forms if the index has the word itself
 CERTAIN_BOOST = 0.5  # a form with at least this boost is taken to be what was meant
-FEW_WORDS = 3  # in a query of more words, it counts more how many a document has than how often
-MAX_WORDS_WITH_FORMS = 32  # of a query; looking up the forms of more words would take too long
-MIN_HIGHLIGHTED_SHARE = 0.25  # of the largest weight of any word, which a word needs to be highlighted
-MIN_SUGGESTED_BOOST = 0.3  # of a form that is offered instead of a word
+FEW_WORDS = 3  # in longer queries, matching more words counts more than matching them often
+MAX_WORDS_WITH_FORMS = 32  # looking up the forms of a query with more words would take too long
+MIN_HIGHLIGHTED_SHARE = 0.25  # words below this share of the largest weight of any word are not highlighted
+MIN_SUGGESTED_BOOST = 0.3  # least boost of a form that is suggested instead of a word
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,8 @@ def match_forms(store: Store, tokens: Sequence[str], lang: str) -> WeightedQuery
     If the index has a word itself, documents with it come before those with its other forms, which count
     ``KNOWN_WORD_FORMS`` of their boost, and less the more effective words the query has: a long query is specific
     enough without them, and one of more than ``MAX_WORDS_WITH_FORMS`` words uses none. A form that is more
-    common than the word counts less, in proportion to its inverse document frequency: "the" hardly stands for "there".
+    common than the word counts less, in proportion to its inverse document frequency: "there" is unlikely to mean
+    "the".
     In a language where most words have accents, a query without any matches words with them fully.
     """
     words = list(dict.fromkeys(tokens))

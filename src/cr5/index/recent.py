@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-MAX_CHARACTERS = 4000  # of a text whose results are cached
+MAX_CHARACTERS = 4000  # the results of longer texts are not cached
 RECENT_TEXTS = 2**11
 
 

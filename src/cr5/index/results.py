@@ -28,7 +28,7 @@ class IndexedDocument:
             object.__setattr__(self, "fields", parse_fields(self.fields))
 
 
-DOCUMENT_COLUMNS = tuple(column.name for column in dataclasses.fields(IndexedDocument))  # of the store
+DOCUMENT_COLUMNS = tuple(column.name for column in dataclasses.fields(IndexedDocument))  # columns of the store
 
 
 class Version(NamedTuple):

@@ -39,7 +39,7 @@ LOCK_FILE = "lock"
 FOLDER_PREFIX = "generation-"
 STORE_FOLDER, PASSAGES_FOLDER = "documents", "passages"
 COMPLETE_FILE = "about.json"  # the record, written once a snapshot has its store and model
-IDENTITY = ("generation", "model", "rank", "store", "table")  # of a snapshot: what its record never changes
+IDENTITY = ("generation", "model", "rank", "store", "table")  # the identity of a snapshot: its record never changes
 STARTED_FILE = "begun.json"  # the record, written before the store is created, so that it can be dropped after a crash
 
 
@@ -290,7 +290,7 @@ def activate(index_folder: Path, record: Mapping[str, Any]) -> None:
 
 
 def describe_missing(active: Snapshot, stats: Mapping[str, Any]) -> str | None:
-    """What an index lacks that an earlier version wrote, and what to do."""
+    """What is missing from an index written by an earlier version, and how to add it; None if nothing is."""
     missing, kept = stats["rows"] - stats["full_text"], active.record.get("passages", {"complete": False})
     lacks = [f"{missing:,} documents cannot be found by their words"] if missing else []
     if kept is not None and not kept["complete"] and stats["rows"]:

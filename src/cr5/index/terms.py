@@ -24,8 +24,8 @@ from cr5.message_parts import quoted
 TITLE_WEIGHT = 3  # a title counts as if it occurred this many times in the text
 OPENING_WEIGHT = 2  # how often the opening of a text, which tends to name its subject, is counted in addition
 OPENING_WORDS = 20
-OPENING_CHARACTERS = 80  # of a text without spaces
-OPENING_SCAN_CHARACTERS = 4 * OPENING_WORDS * 10  # in which the words of an opening are looked for
+OPENING_CHARACTERS = 80  # length of the opening of a text without spaces
+OPENING_SCAN_CHARACTERS = 4 * OPENING_WORDS * 10  # characters in which the words of an opening are looked for
 SHORT_CHARACTERS, LONG_CHARACTERS = 100, 4000  # up to which a text is short, and long; longer ones are not remembered
 RECENT_SHORT, RECENT_LONG, RECENT_LANGUAGES = 2**13, 2**10, 64  # texts of each language whose words are remembered
 

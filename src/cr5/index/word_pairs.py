@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cr5.index.query_words import WeightedQuery
 from cr5.index.recent import cached_for_recent_texts
 
-MAX_TOKENS = 32  # of a query; a longer one is specific enough without pairs
+MAX_TOKENS = 32  # a longer query is specific enough without pairs
 
 
 class WordPair(NamedTuple):

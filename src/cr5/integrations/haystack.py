@@ -24,8 +24,8 @@ with needs_package("cr5.integrations.haystack", "Haystack", "haystack"):
     from haystack.document_stores.types import DuplicatePolicy
 
 OPERATORS = {"==": None, "in": None, "!=": "!=", "not in": "!=", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
-"""Comparison operators of Haystack -> operators of ``where``; None: the condition is the value or list itself."""
-NOT_META = ("id", "content", "blob", "score", "embedding", "sparse_embedding")  # of a document, without "meta."
+"""Haystack's comparison operators -> operators of ``where``; None: the condition is the value or list itself."""
+NOT_META = ("id", "content", "blob", "score", "embedding", "sparse_embedding")  # filters cannot use these
 
 
 class _Saved:
@@ -122,7 +122,7 @@ class Cr5DocumentStore(_Saved):
         """Write documents and return how many; by default, an id that exists is an error and nothing is written."""
         for position, document in enumerate(documents):
             if not isinstance(document, Document):
-                raise Cr5TypeError(f"`documents[{position}]` is {describe(document)}; give documents of Haystack")
+                raise Cr5TypeError(f"`documents[{position}]` is {describe(document)}; give Haystack documents")
         entries = {document.id: _shared.Entry(document.id, _text(document), document.meta) for document in documents}
         if policy != DuplicatePolicy.OVERWRITE:
             existing = [document.id for document in self.index.get(list(entries))]

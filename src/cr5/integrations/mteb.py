@@ -14,7 +14,7 @@ from cr5.model import Cr5
 
 
 class Cr5Encoder:
-    """A model, its folder, or its name on the Hugging Face hub, with the interface of MTEB's encoders.
+    """A model, its folder, or its name on the Hugging Face Hub, with the interface of MTEB's encoders.
 
     All texts are in ``lang``; without it, languages are guessed among those that the task names for its subset. In a
     bitext-mining task, each side is in one language: the one that most of its texts are guessed to be in. The vector of

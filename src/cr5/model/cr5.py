@@ -158,8 +158,8 @@ class Cr5(TextEncoder):
     ) -> Self:
         """Learn from documents with the fields concept, lang and text, and optionally title and url.
 
-        They may be a path, or several (a file, a folder, "builtin", see ``read``); a DataFrame of pandas or polars, an
-        Arrow table, a dataset of Hugging Face; or an iterable of ``Document``, dicts, tuples (concept, lang, text) or
+        They may be a path, or several (a file, a folder, "builtin", see ``read``); a pandas or polars DataFrame, an
+        Arrow table, a Hugging Face dataset; or an iterable of ``Document``, dicts, tuples (concept, lang, text) or
         tables, or of the batches that ``read_batches`` yields. With ``on_error="skip"``, documents that cannot be used
         are left out, and counted in ``skipped`` or a warning, ``InputSkipped``; otherwise they are an error, which
         names the position, from 1, and the value.
@@ -284,7 +284,7 @@ class Cr5(TextEncoder):
         The model itself is changed, and returned. The vectors of texts in the other languages stay the same, bit for
         bit, so that they need not be computed again.
         The documents are fitted to the vectors of their concepts, which the model has if it is ``extendable`` (see
-        ``fit``). If it is not, or was made by an earlier version, ``documents`` must have documents of the same
+        ``fit``). If it is not, or was written by an earlier version, ``documents`` must have documents of the same
         concepts in languages of the model as well: the mean of their vectors is then the vector of a concept.
         Documents of other concepts and in other languages are left out.
 
@@ -443,7 +443,7 @@ class Cr5(TextEncoder):
         cache_dir: str | Path | None = None,
         progress: ProgressCallback = no_progress,
     ) -> Self:
-        """Open a model of the Hugging Face hub, ``owner/name``; only the files of ``langs`` are downloaded.
+        """Open a model from the Hugging Face Hub, ``owner/name``; only the files of ``langs`` are downloaded.
 
         ``revision`` is a branch, a tag or a commit. The files are in the hub's cache, or in ``cache_dir``, and are not
         downloaded twice; an interrupted download is continued. The hub's library decides where the hub is
@@ -464,7 +464,7 @@ class Cr5(TextEncoder):
         revision: str | None = None,
         progress: ProgressCallback = no_progress,
     ) -> str:
-        """Upload the model to the Hugging Face hub as ``owner/name``, in one commit; return the commit's address.
+        """Upload the model to the Hugging Face Hub as ``owner/name``, in one commit; return the commit's address.
 
         The repository is created unless it exists, with the visibility of ``private``. A model card is made of the
         training report; ``licence`` is an identifier such as "cc-by-sa-4.0", and ``evaluation`` the folder of a run

@@ -125,7 +125,7 @@ class LanguageEncoder:
         return [word for word in words if word not in index] if self.language.subwords else []
 
     def _outside(self, words: Sequence[str]) -> OutsideWords:
-        """Those of the words, all outside the vocabulary, that have a known n-gram."""
+        """The given words, all outside the vocabulary, if they have a known n-gram."""
         if not words:
             return self._nothing
         found = {word: self._recent.get(word) for word in sorted(set(words))}

@@ -14,7 +14,7 @@ MAX_EXPLAINED_CHARACTERS = 6_000
 PART_CHARACTERS = 600  # length of the part of a longer text that is explained
 MIN_SENTENCE_CHARACTERS = 40  # a shorter sentence is joined with the next
 MAX_SENTENCE_CHARACTERS = 300  # a longer sentence is cut
-MAX_SHIFT_CHARACTERS = 60  # by which the ends of a part move to those of a sentence or a word
+MAX_SHIFT_CHARACTERS = 60  # largest shift of the end of a part to the end of a sentence or word
 
 
 class LongTextExplanation(NamedTuple):

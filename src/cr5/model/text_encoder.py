@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.retrieval.lexicon import Lexicon
     from cr5.retrieval.scorer import Scorer
 
-CHUNK_TEXTS = 1024  # encoded at a time, to bound the memory for their tokens and counts
+CHUNK_TEXTS = 1024  # texts encoded at a time, to bound the memory for their tokens and counts
 Langs: TypeAlias = str | Iterable[str | None] | None
 """The language of all texts, or one for each; where it is None, it is guessed."""
 Translations: TypeAlias = list[tuple[str, float]]
@@ -65,7 +65,7 @@ class TextEncoder:
     def encode(self, texts: str | Texts, lang: Langs = None) -> Array:
         """One text -> its vector (rank); several -> texts x rank. Vectors are float32 and of length 1.
 
-        ``texts`` may be any sequence of strings, an array of NumPy or Arrow, or a column of a DataFrame. ``lang`` is
+        ``texts`` may be any sequence of strings, a NumPy or Arrow array, or a column of a DataFrame. ``lang`` is
         the language of all texts, or one for each; where it is None, it is guessed (see ``guess_languages``). A
         language that the model does not have is encoded by a close one if there is such, nn by nb, with the warning
         ``LanguageFallback``; see ``cr5.corpus.languages.CLOSE_LANGUAGES``. Texts of any length are encoded in full.

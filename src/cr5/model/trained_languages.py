@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # encoding needs nothing of this
     from cr5.retrieval.strings import StringStatistics
     from cr5.retrieval.translation import WordWeights
 
-MAX_CACHED_GUESSERS = 4  # sets of languages that guesses are made among
+MAX_CACHED_GUESSERS = 4  # sets of languages whose guessers are cached
 MAX_CACHED_LEXICONS = 16
 
 

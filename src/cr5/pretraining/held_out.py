@@ -24,7 +24,7 @@ from cr5.model import Cr5
 from cr5.progress import Progress, ProgressCallback, no_progress
 
 MAX_CONCEPTS = 2000
-MAX_SHARE = 0.1  # of the concepts that two languages or more have
+MAX_SHARE = 0.1  # largest share of the concepts that two languages or more have
 MIN_CONCEPTS = 10
 
 
@@ -74,7 +74,7 @@ def _hashes(batch: Batch) -> Ints:
 
 
 def evaluate_held_out(model: Cr5, held_out: Path, progress: ProgressCallback = no_progress) -> Run:
-    """How often a held-out article finds its counterpart first among all held-out articles of the other language."""
+    """How often a held-out article's counterpart is ranked first among all held-out articles of the other language."""
     texts: dict[str, dict[str, str]] = {lang: {} for lang in model.langs}
     for document in read(held_out, langs=model.langs):
         texts[document.lang].setdefault(document.concept, document.text)

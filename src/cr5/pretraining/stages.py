@@ -141,7 +141,7 @@ class _Pretraining:
         self.state: dict[str, Any] = {"format": FORMAT, "request": fixed | {"langs": list(request.langs)}, "stages": {}}
 
     def begin(self) -> None:
-        """Write the record, or read that of an earlier call, which must have wanted the same."""
+        """Write the record, or read that of an earlier call, whose arguments must be the same."""
         if not self.path.exists():
             write_json(self.path, self.state)
             return

@@ -19,7 +19,7 @@ from cr5.retrieval.sparse_rows import arrays_of
 Matrix: TypeAlias = Array | Sparse
 Blocks: TypeAlias = Iterator[tuple[slice, list[Array]]]
 Result = TypeVar("Result")
-FEW_ROWS = 16  # which are multiplied one by one
+FEW_ROWS = 16  # up to this many rows are multiplied one by one
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from cr5.retrieval.clustering import kmeans, sampling_step
 from cr5.retrieval.heaps import best_first, empty_heaps
 from cr5.retrieval.top_k import nearest
 
-QUERY_ROWS = 65_536  # of the left side at a time
-BLOCK_ROWS, BLOCK_COLUMNS = 1024, 512  # of a block of products, which a core's cache holds
+QUERY_ROWS = 65_536  # rows of the left side at a time
+BLOCK_ROWS, BLOCK_COLUMNS = 1024, 512  # size of a block of products, which fits into a core's cache
 NONE = -1
 
 

@@ -20,7 +20,7 @@ MIN_BEGINNING, MAX_ENDING = 3, 4  # characters that two words begin with, and th
 
 
 class Endings(NamedTuple):
-    """How many neighbours in a sorted dictionary differ by each pair of endings, of so many in all."""
+    """How many neighbours in a sorted dictionary differ by each pair of endings, and the number of neighbours."""
 
     pairs: Mapping[tuple[str, str], int]
     neighbours: int

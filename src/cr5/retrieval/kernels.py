@@ -8,7 +8,7 @@ import numpy as np
 from cr5._typing import Array, Ints, Mask
 from cr5.machine.compiler import compiled, count_bits
 
-LANES = 64  # products that are compared at a time, which the compiler vectorises
+LANES = 64  # products compared at a time, which the compiler vectorises
 EMPTY = -1  # an empty entry of a hash table
 # Entries of a hash table per column; a larger table is faster to search and slower to build.
 SLOTS_TO_FIND, SLOTS_TO_ADD = 16, 4

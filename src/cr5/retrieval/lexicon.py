@@ -26,8 +26,8 @@ from cr5.retrieval.vectors import unit_rows
 
 TRANSLATIONS_PER_WORD = 10
 """The number of translations that a lexicon keeps for each word."""
-MAX_WORDS = 100_000  # of each language: with vectors of rank 300, all pairs of them take 6 x 10^12 operations
-STRING_WEIGHT = 0.3  # of the cosine of n-grams, which is added to the CSLS of the vectors
+MAX_WORDS = 100_000  # per language: with vectors of rank 300, all pairs of them take 6 x 10^12 operations
+STRING_WEIGHT = 0.3  # factor of the cosine of n-grams, which is added to the CSLS of the vectors
 NGRAM_LENGTHS = (3, 5)
 NGRAM_COLUMNS = 2**20
 

@@ -21,9 +21,9 @@ from cr5.retrieval.strings import StringStatistics, centred_pair, string_rows
 from cr5.retrieval.translation import WordWeights, mean_views, original_rows, translate_counts
 
 DEFAULT_WEIGHTS = {"dense": 1.0, "lexicon": 0.6, "strings": 0.15}
-SAMPLED_QUERIES, SAMPLED_CANDIDATES = 1024, 2048  # for a standard deviation; fewer rows are all used
+SAMPLED_QUERIES, SAMPLED_CANDIDATES = 1024, 2048  # rows sampled for a standard deviation; fewer are all used
 ROUNDING_DEVIATION = 1e-6  # cosines with a smaller deviation differ by rounding only
-MIN_DEVIATION = 0.001  # of cosines: a view in which few texts match must not give these huge scores
+MIN_DEVIATION = 0.001  # so that the cosines of a view in which few texts match do not become huge scores
 Value = TypeVar("Value")
 
 

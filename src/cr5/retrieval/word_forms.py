@@ -5,8 +5,8 @@ From the most to the least reliable: the word itself (1); the same word with oth
 was typed without accents in a language where most words have some, such as Vietnamese); words with a
 long common prefix, which are mostly inflected forms (``FORM_BOOST`` s^2, where s = 2 common / (length + length));
 and, only for a word that the dictionary does not have, words within an edit distance of 1 or 2, which are mostly what
-was meant (``TYPO_BOOST`` s^2, where s = 1 - distance / length). A word of which two of these are true with the boosts
-a and b has 1 - (1 - a) (1 - b). Words are compared without accents, in lower case.
+was meant (``TYPO_BOOST`` s^2, where s = 1 - distance / length). A word that qualifies in two ways, with boosts a and
+b, has the boost 1 - (1 - a) (1 - b). Words are compared without accents, in lower case.
 """
 
 import unicodedata
@@ -20,13 +20,13 @@ from cr5._typing import Array, Ints
 from cr5.retrieval.endings import Endings, count_endings
 
 ACCENT_BOOST, OTHER_ACCENT_BOOST, FORM_BOOST, TYPO_BOOST = 0.9, 0.3, 0.7, 0.5
-REGULAR_BOOST = 0.9  # of forms with regular endings
-MIN_SIMILARITY = 0.6  # of inflected forms
+REGULAR_BOOST = 0.9  # boost of forms with regular endings
+MIN_SIMILARITY = 0.6  # smallest similarity s of inflected forms
 MIN_COMMON, MAX_ENDING = 3, 4  # characters that forms begin with, and that may differ at the end of each
-MIN_LETTERS = 4  # of a word that has forms
+MIN_LETTERS = 4  # shorter words have no forms
 SHORT_WORD = 5  # a word of up to this many letters may have one typo, a longer one two
-MAX_LETTERS = 64  # of a word in a dictionary
-MAX_FORMS = 12  # of a word, those that count most
+MAX_LETTERS = 64  # longer words are not in dictionaries
+MAX_FORMS = 12  # forms per word: the ones that count most
 BEFORE, BEFORE_OR_SAME, BEFORE_OR_BEGINNING = 0, 1, 2  # which words ``count_before`` counts
 Kind: TypeAlias = Literal["same", "accents", "form", "typo"]
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "ł": "l", "æ": "ae", "œ": "oe", "ß": "ss", "ı": "i"})

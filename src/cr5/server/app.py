@@ -33,7 +33,7 @@ from cr5.server.settings import ServerSettings
 from cr5.server.state import ServerState
 from cr5.server.static_files import StaticFiles
 
-HEALTH_SECONDS = 10  # within which /health answers
+HEALTH_SECONDS = 10  # time limit of an answer to /health
 WARM_UP_RETRY_SECONDS = 5
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ErrorResponse, "description": description}
@@ -203,7 +203,7 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
 def _warm_up(state: ServerState, readiness: Readiness) -> None:
     """Load the languages and compile the search by a query in each language, as the first clients would send them.
 
-    What fails, such as a database that is not there yet, is tried again.
+    A failed search, for example because the database is not up yet, is retried.
     """
     while not readiness.stopping.is_set():
         try:

@@ -16,10 +16,10 @@ from cr5.server.access import TrustedProxies, client_of
 from cr5.server.headers import SECURITY_HEADERS
 from cr5.server.settings import ServerSettings
 
-MAX_CONNECTIONS = 4096  # of one process, however many files it may open
+MAX_CONNECTIONS = 4096  # limit of one process, however many files it may open
 MIN_CONNECTIONS = 16
-PROBE_CONNECTIONS = 8  # beyond the limits, on which only /health and /ready are answered
-PROBES_ONLY = "probes_only"  # in the state of a request
+PROBE_CONNECTIONS = 8  # connections beyond the limits, on which only /health and /ready are answered
+PROBES_ONLY = "probes_only"  # key in the state of a request
 RESERVED_FILES = 256  # file descriptors that the index, the log and the event loop may need
 CLOSE = (b"connection", b"close")
 INVALID_REQUEST = "the request is not valid HTTP/1.1, or its header is too large; see /docs"

@@ -26,9 +26,9 @@ from cr5.server.state import ServerState
 Point: TypeAlias = tuple[float, float]
 TextRequest: TypeAlias = schemas.SearchRequest | schemas.SearchBody
 
-SNIPPET_CHARS = 300  # of a hit
-EXPLAINED_SNIPPET_CHARS = 200  # of an explanation
-SNIPPET_LEAD_CHARS = 60  # before the first match in a snippet
+SNIPPET_CHARS = 300  # length of the snippet of a hit
+EXPLAINED_SNIPPET_CHARS = 200  # length of the snippet of an explanation
+SNIPPET_LEAD_CHARS = 60  # length of the text before the first match in a snippet
 EXAMPLE_CHARS = 80
 
 

@@ -17,10 +17,10 @@ from cr5.server.readiness import Readiness
 from cr5.server.settings import ServerSettings
 
 MAX_OPEN_FILES = 65_536
-WINDOWS_SOCKETS = 512  # that Python can wait for there
+WINDOWS_SOCKETS = 512  # limit of select() on Windows
 ACCEPTS_AT_ONCE = 16
-SO_ATTACH_FILTER = 26  # of Linux
-ACCEPT_PAUSE_SECONDS = 0.1  # after the system could not accept a connection
+SO_ATTACH_FILTER = 26  # socket option of Linux, which the module socket does not have
+ACCEPT_PAUSE_SECONDS = 0.1  # pause after the system could not accept a connection
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 log = logging.getLogger("cr5.server")
 

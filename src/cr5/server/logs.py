@@ -17,8 +17,8 @@ from cr5.server.settings import LogFormat
 from cr5.storage.locks import locked
 
 REQUEST_LINES_PER_SECOND = 200
-MAX_KINDS = 1000  # of messages that are counted at a time
-MAX_LOG_BYTES, OLDER_LOGS = 10_000_000, 5  # of a log file, and how many full ones are kept
+MAX_KINDS = 1000  # kinds of messages that are counted at a time
+MAX_LOG_BYTES, OLDER_LOGS = 10_000_000, 5  # size of a log file, and how many full ones are kept
 REQUEST_LOG = "cr5.server.requests"
 LOGGERS = ("cr5.server", "cr5.index", "uvicorn", "asyncio")
 

@@ -33,8 +33,8 @@ from cr5.server.workers import Supervisor
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 MAX_HEADER_BYTES = 12 * MAX_QUERY_CHARS + 2**14  # a character of a query takes up to 12 bytes in a URL
-WORKER_START_SECONDS = 120  # that a worker may take to start on a busy machine
-RESTART_PAUSE_SECONDS = 5  # before a worker that cannot open the index is replaced
+WORKER_START_SECONDS = 120  # timeout for the start of a worker on a busy machine
+RESTART_PAUSE_SECONDS = 5  # pause before a worker that cannot open the index is replaced
 MMAP_THRESHOLD_BYTES = 2**17  # freed blocks of at least this size go back to the operating system
 INGEST_SETTINGS = IngestSettings(optimise_beside=True)  # requests do not wait until files are merged
 _M_MMAP_THRESHOLD = -3  # the number of this parameter in glibc's malloc.h

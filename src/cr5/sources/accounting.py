@@ -25,7 +25,7 @@ DUPLICATE = "near-duplicate"
 FOREIGN = "in another language"
 HIDDEN = "hidden"
 UNWANTED_LANGUAGE = "language not wanted"
-NOT_READ = "not read"  # by a reader that does not account for all files that it found
+NOT_READ = "not read"  # the reason for files that a reader found, but neither read nor skipped
 EXTENSION = "extension"
 
 _SURROGATE = re.compile("[\ud800-\udfff]")  # stands for a byte of a file name that is not UTF-8
@@ -172,7 +172,7 @@ class Accounting:
         self._close([file], reason, message)
 
     def skip_extension(self, file: object, name: str) -> None:
-        """Leave out a file whose name ends unlike those that are read."""
+        """Leave out a file with an extension that is not read."""
         self._close([file], f"{EXTENSION} {Path(name).suffix.lower() or 'none'}")
 
     def unusable_file(self, file: object, reason: str, message: str, *, langs: Collection[str] = ()) -> None:

@@ -11,7 +11,7 @@ from cr5.message_parts import quoted
 from cr5.sources.accounting import UnusableInputError
 from cr5.sources.files import MAX_LINE_BYTES, ErrorHandler, raise_error
 
-MAX_MESSAGE_BYTES = 1 << 22  # of a message in a PO file
+MAX_MESSAGE_BYTES = 1 << 22  # largest message in a PO file
 MAX_MO_BYTES = 1 << 26
 
 _CHARSET = re.compile(r"charset=\s*([\w.:-]+)")

@@ -19,7 +19,7 @@ from cr5.sources.accounting import DUPLICATE, FOREIGN, UNWANTED_LANGUAGE, Accoun
 
 SAMPLE_DOCUMENTS = 1000
 """How many documents of each language are in the random sample that estimates the share of short ones."""
-EXAMPLE_CONCEPTS = 3  # of each language
+EXAMPLE_CONCEPTS = 3  # examples for each language
 
 
 @dataclass
@@ -27,14 +27,14 @@ class SourceSummary:
     """Counts of documents by language: what was read from a source, what was kept, and what looked wrong."""
 
     accounting: Accounting = field(default_factory=Accounting)
-    guessed: Counter[str] = field(default_factory=Counter)  # those whose language was guessed from their text
+    guessed: Counter[str] = field(default_factory=Counter)  # documents whose language was guessed from their text
     confidence: dict[str, float] = field(default_factory=dict)  # the sum of the probabilities of these languages
     # Texts that are evidently in another language, by declared and evident language, and the concept of the first one.
     foreign: Counter[tuple[str, str]] = field(default_factory=Counter)
     foreign_examples: dict[tuple[str, str], str] = field(default_factory=dict)
     duplicates: Counter[str] = field(default_factory=Counter)  # texts that nearly repeat one of another concept
     sampled: Counter[str] = field(default_factory=Counter)  # documents in the random sample whose words were counted
-    short: Counter[str] = field(default_factory=Counter)  # those of them with too few different words
+    short: Counter[str] = field(default_factory=Counter)  # sampled documents with too few different words
     concepts: int = 0
     shared: int = 0  # concepts in two languages or more
     example_concepts: dict[str, list[str]] = field(default_factory=dict)  # the first of every language
@@ -76,7 +76,7 @@ class SourceSummary:
         }
 
     def missing(self, langs: Collection[str]) -> list[str]:
-        """Those of these languages, in any spelling, of which the source has no document."""
+        """The given languages, in any spelling, in which the source has no document."""
         return [lang for lang in langs if not self.read[languages.bcp47_code(lang)]]
 
     def to_json(self) -> dict[str, object]:

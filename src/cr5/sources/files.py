@@ -23,7 +23,7 @@ the name of the file and passes the message on.
 
 MAX_LINE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 18  # read at a time where lines are not needed
-_SAMPLE_BYTES = 1 << 20  # from the first byte on that is not UTF-8, to recognise another encoding
+_SAMPLE_BYTES = 1 << 20  # sample from the first byte on that is not UTF-8, to recognise another encoding
 
 
 def raise_error(reason: str, message: str) -> None:

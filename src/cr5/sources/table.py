@@ -38,7 +38,7 @@ _FORMATS = ".csv, .tsv, .jsonl and .ndjson, which .gz, .bz2 or .xz may follow, a
 _LIMITS = ReadLimits(chunk_bytes=1 << 18, line_bytes=64 << 20)
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?")
 _MAX_HEADER_CHARACTERS = 80  # a longer name of a column is a text
-_PARQUET_ROWS = 500  # decoded at a time
+_PARQUET_ROWS = 500  # rows decoded at a time
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class _Columns:
     fields: Sequence[str]
     optional: frozenset[str]
     wide: bool
-    not_used: set[str] = field(default_factory=set)  # that a warning has named
+    not_used: set[str] = field(default_factory=set)  # columns that a warning has named
 
     @property
     def names(self) -> list[str]:

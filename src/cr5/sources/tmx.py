@@ -21,8 +21,8 @@ from cr5.sources.source import ParameterHelp, Source
 
 CHUNK_BYTES = 1 << 16
 MAX_UNIT_BYTES = 1 << 24
-_MAX_DEPTH = 1000  # of nested elements
-_MAX_NAMES = 10_000  # of elements and attributes; expat keeps all of them in memory
+_MAX_DEPTH = 1000  # nesting depth of elements
+_MAX_NAMES = 10_000  # names of elements and attributes; expat keeps all of them in memory
 _MARKUP = {"bpt", "ept", "it", "ph", "ut"}  # their content is markup of the original document
 _SPACES = {"ph", "ut", "sub"}  # line breaks, pictures, footnotes: they separate words
 

@@ -16,7 +16,7 @@ from cr5.errors import Cr5Error
 
 CAN_REPLACE_MAPPED_FILES = sys.platform != "win32"
 """Whether a file may be replaced while it is mapped into the memory of a process."""
-_ABANDONED_SECONDS = 24 * 60 * 60  # without a write to a temporary file
+_ABANDONED_SECONDS = 24 * 60 * 60  # a temporary file without a write for this long has been abandoned
 _RENAME_PAUSES_SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 FULL_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 WRITE_ERRNOS = (*FULL_DISK_ERRNOS, errno.EFBIG, errno.EROFS)

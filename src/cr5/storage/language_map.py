@@ -7,7 +7,7 @@ import numpy as np
 
 from cr5._typing import Array, Ints
 
-BLOCK_ROWS = 8192  # of a quantised map that are converted at a time
+BLOCK_ROWS = 8192  # rows of a quantised map that are converted at a time
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from cr5.training.ridge import RIDGES, RidgePath, held_out, select_ridge, square
 from cr5.training.selection import ONE_LANGUAGE, Usage, list_reasons, select_documents
 from cr5.training.solver import Fit, memory_needed
 
-TOL_FRACTION = 0.2  # of the setting ``tol``: a step costs little here, and P@1 changes no more below it
+TOL_FRACTION = 0.2  # share of the setting ``tol``: a step costs little here, and P@1 changes no more below it
 BATCH_ROWS = 4096  # documents of the model's languages that are encoded at a time
-_TARGETS = ""  # in place of a language code: the concepts that have a target
+_TARGETS = ""  # stands for a language code: the concepts that have a target
 
 
 class AddedLanguage(NamedTuple):

@@ -16,13 +16,13 @@ from cr5.training.rayleigh_ritz import known_gram, rayleigh_ritz, ritz_step
 from cr5.training.row_functions import NamedArrays, column_products, cross, total
 from cr5.training.unfolding import unfold
 
-MAX_TRUSTED_UPDATES = 4  # steps after which eigenvalues are still those of fresh products, to about 1e-6
-LOCK_FRACTION = 0.3  # of a column's share of ``tol``; soft locking: a smaller residual is not corrected
-# Relative residuals, by the precision of the data, below which a correction consists largely of rounding errors. Steps
-# with such corrections find eigenvectors that do not exist, with eigenvalues of any size.
+MAX_TRUSTED_UPDATES = 4  # eigenvalues equal those of fresh products, to about 1e-6, for this many steps
+LOCK_FRACTION = 0.3  # soft locking: a residual below this part of its share of ``tol`` is not corrected
+# Corrections of smaller relative residuals consist largely of rounding errors, by the precision of the data. Steps with
+# such corrections find eigenvectors that do not exist, with eigenvalues of any size.
 ROUNDING = {"float32": 1e-4, "float64": 1e-10}
 STALLED = 10  # times as large a residual consists of rounding errors if it is larger than the one before
-PROBES = 32  # random combinations of columns in an estimate, whose standard error is then about 1 %
+PROBES = 32  # random combinations of columns per estimate, whose standard error is then about 1 %
 
 
 class Lobpcg(Operators):

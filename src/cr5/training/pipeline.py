@@ -39,7 +39,7 @@ from cr5.training.solver import OVERSAMPLING, Fit, Position, memory_needed, solv
 from cr5.training.view_weights import StringsWeight, choose_strings_weight
 from cr5.training.warm_start import folded_start
 
-MAX_TARGETS_SHARE = 0.2  # of the size of a model: the concept targets are saved unless they take more
+MAX_TARGETS_SHARE = 0.2  # largest size of saved concept targets, relative to the model
 
 
 class TrainingResult(NamedTuple):

@@ -18,16 +18,16 @@ from cr5.training.solver import Fit, solve
 
 RIDGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # largest first: an easy problem, and each next one is close to it
 LARGEST_RIDGE, SMALLEST_RIDGE = 1000.0, 0.001  # how far a path is extended if the criterion still rises at its end
-DEFAULT_RIDGE = 3.0  # where there are too few concepts to choose on
-FIRST_STEPS, NEXT_STEPS = 3, 1  # of the solver at the first ridge and at each later one: enough to rank ridges
-MIN_SHARED = 40  # concepts that two languages share, to hold out some of them
-HELD_OUT_FRACTION, MIN_HELD_OUT, MAX_HELD_OUT = 0.1, 500, 1000  # of these concepts
-MAX_HELD_OUT_FRACTION = 0.2  # of a small corpus, although that is less than MIN_HELD_OUT
+DEFAULT_RIDGE = 3.0  # ridge for corpora with too few concepts to choose on
+FIRST_STEPS, NEXT_STEPS = 3, 1  # solver steps at the first ridge and at each later one: enough to rank ridges
+MIN_SHARED = 40  # concepts that two languages must share for some of them to be held out
+HELD_OUT_FRACTION, MIN_HELD_OUT, MAX_HELD_OUT = 0.1, 500, 1000  # share of these concepts, and its limits
+MAX_HELD_OUT_FRACTION = 0.2  # limits MIN_HELD_OUT in a small corpus
 INVERSE_TEMPERATURES = 2.0 ** np.arange(10)  # each the double of the last, so that its powers are squares
 EASY_PRECISION = 0.5  # if more documents are found at the first ridge, shortened versions are searched as well
 KEPT_SHARES = (0.7, 0.5)  # shares of a document's words that the shortened versions keep
-MAX_PAIRS = 30  # of languages; of more, some drawn at random are scored
-MAX_WEIGHT_PAIRS = 6  # of languages whose vectors are kept, to choose the weight of the strings view
+MAX_PAIRS = 30  # at most this many language pairs, drawn at random, are scored
+MAX_WEIGHT_PAIRS = 6  # language pairs whose vectors are kept, to choose the weight of the strings view
 
 
 @dataclass(frozen=True)

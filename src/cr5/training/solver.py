@@ -35,7 +35,7 @@ from cr5.training.engines.cpu import engine_or_cpu
 from cr5.training.lobpcg import PROBES, STALLED, Lobpcg
 
 OVERSAMPLING = 20  # columns beyond the rank: without them, the last eigenvectors of the rank converge slowly
-RESTART_STEPS = 12  # between two restarts from fresh products: updates accumulate rounding errors
+RESTART_STEPS = 12  # steps between two restarts from fresh products: updates accumulate rounding errors
 MIN_STEPS = 2  # from a random start: a small corpus may meet ``tol`` after one, where a second costs little
 
 

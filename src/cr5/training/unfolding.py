@@ -1,6 +1,6 @@
 """Unfolding: from what words contribute to a text, K Z, back to the map Z, which a model does not store.
 
-K and M are those of the solver, K = I + M M'. P is the direction of a step, and the residual R is what K Z still lacks.
+K and M are those of the solver, K = I + M M'. P is the direction of a step, and R is the residual.
 """
 
 from functools import partial

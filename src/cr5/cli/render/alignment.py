@@ -7,7 +7,7 @@ from cr5.cli.render.console import out
 from cr5.cli.render.search import printable, without_control_characters
 from cr5.message_parts import plural
 
-SHOWN_PAIRS, SHOWN_OTHERS = 6, 3  # pairs of words, and other sources, of a match
+SHOWN_PAIRS, SHOWN_OTHERS = 6, 3  # word pairs, and other sources, shown for a match
 
 
 def match_report(suspect: Suspect) -> None:

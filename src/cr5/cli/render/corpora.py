@@ -14,7 +14,7 @@ from cr5.sources.wikipedia.build import WikipediaCorpus
 from cr5.sources.wikipedia.dump_reader import PAGES
 from cr5.training.inspection import Inspection
 
-MIN_CONFIDENCE = 0.3  # of guessed languages, on average; of single sentences with this confidence, 40 % are wrong
+MIN_CONFIDENCE = 0.3  # mean over guessed languages; of single sentences with this confidence, 40 % are wrong
 
 
 def inspection_tables(inspection: Inspection, weighting: Weighting) -> None:

@@ -16,7 +16,7 @@ from cr5.training.selection import few_concepts
 
 # A word is shown next to a view if the view's cosine falls by at least so much without it, and by this share of itself.
 MIN_FALL, MIN_FALL_SHARE = 0.001, 0.01
-TOTALS = ("words", "ngrams", "bytes")  # of the sizes of all languages
+TOTALS = ("words", "ngrams", "bytes")  # figures that are added up over all languages
 
 
 def path_table(report: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ def added_language(model: Cr5, lang: str, path: Path, seconds: float) -> None:
 
 
 def _path_explanation(report: dict[str, Any]) -> str:
-    """What the columns of the ridge path mean; "" for reports of older versions, which do not have the queries."""
+    """What the columns of the ridge path mean; "" for reports written by earlier versions, without the queries."""
     queries, shares = report.get("ridge_queries"), report.get("ridge_shares") or [1.0]
     if not queries:
         return ""
@@ -173,7 +173,7 @@ def view_weights_line(model: Cr5) -> str:
     report = model.report
     weights = ", ".join(f"{name} {weight:g}" for name, weight in model.view_weights.items())
     if "view_weights" not in report:
-        origin = "the same in all models of older versions"
+        origin = "the same in all models written by earlier versions"
     elif report["strings_weight_path"]:
         origin = "chosen by retrieval of held-out documents"
     elif model.settings.strings_weight == "auto":
@@ -208,8 +208,8 @@ def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
     out.print(f"everything else: {explained.rest_a:+.3f} in {lang_a}, {explained.rest_b:+.3f} in {lang_b}", style="dim")
     if explained.views:
         total = explained.similarity_by_views
-        columns = ("view", "share", "cosine", "falls most without")
-        table = plain_table(f"Similarity by all views {total:.3f}", *columns, left=("view", "falls most without"))
+        columns = ("view", "share", "cosine", "largest drop when removed")
+        table = plain_table(f"Similarity by all views {total:.3f}", *columns, left=(columns[0], columns[-1]))
         for view in explained.views:
             least = max(MIN_FALL, MIN_FALL_SHARE * view.cosine)
             sides = [
@@ -218,8 +218,8 @@ def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
             table.add_row(view.view, f"{view.share:.2f}", f"{view.cosine:.3f}", " ~ ".join(filter(None, sides)))
         out.print(table)
         out.print(
-            "adds: a word's part of the cosine of the vectors, which is the sum of all parts; falls most without: the "
-            "words whose removal lowers the cosine of a view most, which do not add up",
+            "adds: a word's part of the cosine of the vectors, which is the sum of all parts; largest drop when "
+            "removed: the words whose removal lowers the cosine of a view most, which do not add up",
             style="dim",
         )
 

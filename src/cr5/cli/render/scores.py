@@ -29,9 +29,9 @@ from cr5.evaluate.tasks.search import run as search_run
 from cr5.evaluate.tasks.search.run import SearchRun
 from cr5.retrieval.top_k import Measure
 
-SHOWN_EXTREMES = 5  # of the best and of the worst pairs, where there are too many to list all
-MAX_WIDTH = 80  # of the summary, in columns
-MIN_NAME_WIDTH = 16  # of a system's name that has to be broken
+SHOWN_EXTREMES = 5  # number of best and of worst pairs shown, if there are too many to list all
+MAX_WIDTH = 80  # width of the summary, in columns
+MIN_NAME_WIDTH = 16  # least width of a system's name that has to be broken
 
 
 def run_tables(run: Run, details: bool = False, translate: Callable[[str], str] = str, has_files: bool = False) -> None:

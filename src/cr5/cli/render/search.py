@@ -27,13 +27,13 @@ from cr5.retrieval.snippets import snippet
 from cr5.retrieval.top_k import Measure
 
 MIN_RECALL = 0.97  # a lower recall of the approximate index is worth a warning
-SNIPPET_CHARACTERS, SNIPPET_LEAD = 160, 20  # of a document; and before the words that explain the hit
-OTHER_COLUMNS = 40  # terminal columns that everything but a hit's text takes
+SNIPPET_CHARACTERS, SNIPPET_LEAD = 160, 20  # length of a snippet, and of its part before the words that explain the hit
+OTHER_COLUMNS = 40  # width of everything but a hit's text, in terminal columns
 TITLE_COLUMNS = 18
 ID_COLUMNS = 20  # a longer id continues on the next line
-TITLE_WORDS = 6  # of the text, for a document without a title
-QUERY_WORDS = 12  # that are listed if nothing was found
-MIN_PART = 0.005  # of a score, which is shown with two digits
+TITLE_WORDS = 6  # words of the text that stand for a missing title
+QUERY_WORDS = 12  # words of the query that are listed if nothing was found
+MIN_PART = 0.005  # smallest part of a score that is shown, since scores have two digits
 
 
 def index_report(folder: Path, about: dict[str, Any], store_label: str, seconds: float | None = None) -> None:
@@ -50,7 +50,7 @@ def index_report(folder: Path, about: dict[str, Any], store_label: str, seconds:
 
 
 def warn_if_outdated(folder: Path, about: dict[str, Any]) -> None:
-    """Say what an index of an earlier version lacks, and which command adds it."""
+    """Say what is missing from an index written by an earlier version, and which command adds it."""
     if about["outdated"]:
         console.warn(about["outdated"].replace("`refresh`", f"cr5 index -o {folder} --refresh"))
 

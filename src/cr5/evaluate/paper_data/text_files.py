@@ -16,8 +16,8 @@ from cr5.corpus.tables import ErrorReporter, RecordError, describe_byte
 from cr5.errors import CorpusError
 from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed
 
-BLOCK_BYTES = 16 << 20  # of a matrix, parsed at a time
-MOST = 0.9  # a column has the type that nine of ten of its values have
+BLOCK_BYTES = 16 << 20  # bytes of a matrix that are parsed at a time
+MOST = 0.9  # a column has the type that at least this share of its values has
 INTEGER = r"^[0-9]{1,18}$"
 SKIP_LINES = 'correct it, or leave such lines out with `on_error="skip"`'
 _LARGEST_FLOAT = 2**53  # whole numbers below it are exact as floats

@@ -12,14 +12,14 @@ from cr5._typing import Array
 from cr5.evaluate.runs import Score
 from cr5.evaluate.systems.registry import SYSTEMS, SystemRole, registered
 
-LARGEST_K = 50  # where the curves of P@k end
+LARGEST_K = 50  # the curves of P@k end here
 LABELLED_K = (1, 2, 5, 10, 20, 50)
 DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2")
 MARKERS = 6
 COLOURS = 13  # .s0 and so on in the style sheet, for the first registered systems
 NEUTRAL = "neutral"  # the colour of all further registered systems
 OTHER_COLOURS = 3  # .o0 and so on, for all other systems
-REPEATED = {"training IDF": 1, "trained here": 2}  # in the names of a system that is in a run several times
+REPEATED = {"training IDF": 1, "trained here": 2}  # part of a system's name -> shift of its style
 
 
 @dataclass(frozen=True)

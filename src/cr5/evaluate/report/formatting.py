@@ -11,8 +11,8 @@ from cr5.evaluate.statistics import Interval
 from cr5.retrieval.top_k import Measure
 
 MISSING = "–"
-MAX_SIGNATURES = 200  # scores.csv has all of them
-MAX_LISTED_VALUES = 40  # of a list or a mapping
+MAX_SIGNATURES = 200  # signatures in a report; scores.csv has all of them
+MAX_LISTED_VALUES = 40  # values of a list or a mapping that are shown
 SMALLEST_PLAIN = 1e-4  # smaller numbers are written with a power of ten
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MEASURES: tuple[Measure, ...] = ("csls", "cosine")  # the preferred one first

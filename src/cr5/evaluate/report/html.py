@@ -43,12 +43,12 @@ MAX_MATRIX_CELLS = 40_000
 MAX_OPEN_CARDS = 12  # more examples or ridge paths are folded away
 MAX_FOLDED_RIDGE_PATHS = 48
 MAX_OPEN_MODELS = 36  # the tables of more trained models are folded away
-AXIS_ENDS = (10, 20, 40, 60, 80, 100)  # of the curves, in percent
+AXIS_ENDS = (10, 20, 40, 60, 80, 100)  # where the axis of the curves may end, in percent
 TASK_NAMES = {"documents": "Document retrieval", "sentences": "Sentence retrieval", "words": "Word translation"}
 ROLE_NAMES: dict[SystemRole, str] = {"own": "", "baseline": "baseline", "upper bound": "upper bound"}
 RIDGE_COLUMNS = ("ridge", "log likelihood", "P@1", "MRR", "energy", "steps", "time")
 TRAINING_COLUMNS = ("documents", "words", "concepts", "ridge", "energy", "residual", "steps", "time")
-NOT_REPORTED = ("signature", "seconds")  # which the page shows elsewhere
+NOT_REPORTED = ("signature", "seconds")  # the page shows these elsewhere
 PROPERTY_TEXTS = {  # title, description and unit
     "different words": ("Length", "different words in the query", "words"),
     "words known, %": ("Coverage", "% of its words that the model knows", "%"),

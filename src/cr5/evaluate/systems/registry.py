@@ -103,12 +103,12 @@ SYSTEMS: dict[str, SystemEntry] = {
     )
 }  # fmt: skip
 EARLIER_KEYS = {"floor": "shared-tokens"}
-"""Keys that earlier versions took -> those of today."""
+"""Keys that earlier versions took -> today's keys."""
 EARLIER_NAMES = {
     "shared tokens (floor)": "shared tokens",
     "ceiling (TF-IDF within the language)": "upper bound (TF-IDF within the language)",
 }
-"""Names that earlier versions saved in runs -> those of today."""
+"""Names in runs saved by earlier versions -> today's names."""
 KEYS = tuple(key for key, entry in SYSTEMS.items() if entry.role != "upper bound")
 """The systems that can be chosen; the upper bound is added where it can be measured."""
 

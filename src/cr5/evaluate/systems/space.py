@@ -20,7 +20,7 @@ class WordSpellings(NamedTuple):
     weight: float = 1.0
 
     def select_rows(self, words: Ints) -> "WordSpellings":
-        """Those of some words of the source language."""
+        """The spellings of some source words."""
         return self._replace(source=self.source[words])
 
     def products(self, candidates: slice = slice(None)) -> Array:

@@ -28,9 +28,9 @@ from cr5.retrieval.vectors import unit_rows
 
 PIVOT = "en"
 MIN_SEED_PAIRS = 20  # word pairs that an alignment needs
-REFINEMENT_WORDS = 10_000  # most frequent words that refinement looks at
+REFINEMENT_WORDS = 10_000  # number of most frequent words that refinement uses
 _MAX_SENTENCE_TOKENS = 10_000  # gensim ignores the rest of a longer sentence
-_MIN_BATCHES = 100  # of an epoch: gensim lowers the learning rate between two batches
+_MIN_BATCHES = 100  # batches per epoch: gensim lowers the learning rate between two batches
 
 
 @dataclass(frozen=True)

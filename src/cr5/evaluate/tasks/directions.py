@@ -14,7 +14,7 @@ from cr5.evaluate.texts import TokenisedTexts
 from cr5.retrieval.block_products import WeightedView
 from cr5.retrieval.top_k import Measure, Retrieval, retrieve_views
 
-MAX_BACKGROUND = 20_000  # texts over which CSLS takes neighbourhoods
+MAX_BACKGROUND = 20_000  # texts over which CSLS computes neighbourhood means
 
 
 def background_of(others: Ints, queries_of: str) -> Ints:

@@ -40,7 +40,7 @@ from cr5.settings import make_settings
 DOCUMENT_WORDS, QUERY_WORDS = (50, 1000), (100, 700)  # the fewest and the most frequent words
 LOW_RESOURCE_CONCEPTS = 10_000
 PAPER_LANGS = ("da", "en", "it", "vi")
-BRIDGE = "en"  # of transitive training
+BRIDGE = "en"  # the third language of transitive training
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, no_progress
 
-SENTENCE_QUERIES = 2000  # of a language pair
-SEPARATE_SHARE = 0.25  # of the sentences of a pair, from which IDF weights are computed
+SENTENCE_QUERIES = 2000  # queries of a language pair
+SEPARATE_SHARE = 0.25  # share of the sentences of a pair that is kept separate, to compute IDF weights
 MIN_TO_SEPARATE = 10_000  # a pair with fewer sentences keeps none separate
 MAX_SEPARATE = 300_000  # as many as in the paper
 

@@ -37,9 +37,9 @@ from cr5.retrieval.word_forms import TermDictionary
 FORMAT = 1  # version of the stored rows; other versions are rejected
 ANN_MIN_ROWS = 20_000  # rows from which an approximate index pays; smaller tables are searched exactly
 DEFAULT_COLUMNS = (*TEXT_COLUMNS, "hubness", FIELDS)  # all but the vector
-CANDIDATE_COLUMNS = ("id", "lang", "hubness")  # what reranking needs
-CANDIDATE_ROW_COLUMNS = ("id", "lang", "vector", "hubness")  # of ``CandidateRows``
-FOLDER_ADDRESS = "lance"  # of a store in the folder of the index
+CANDIDATE_COLUMNS = ("id", "lang", "hubness")  # columns needed for reranking
+CANDIDATE_ROW_COLUMNS = ("id", "lang", "vector", "hubness")  # columns of ``CandidateRows``
+FOLDER_ADDRESS = "lance"  # address of a store in the folder of the index
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
@@ -62,7 +62,7 @@ class CandidateRows(NamedTuple):
 
     @classmethod
     def of_table(cls, rows: pa.Table) -> "CandidateRows":
-        """Those of a table with ``CANDIDATE_ROW_COLUMNS``."""
+        """The candidate rows of a table with ``CANDIDATE_ROW_COLUMNS``."""
         ids, langs = (rows[name].to_pylist() for name in ("id", "lang"))
         return cls(ids, langs, to_matrix(rows["vector"]), to_matrix(rows["hubness"]))
 
@@ -90,7 +90,7 @@ class Store(ABC):
     """
 
     label: ClassVar[str]  # the name of the database as users know it
-    address_form: ClassVar[str] = ""  # of its addresses; none if the folder of the index is enough
+    address_form: ClassVar[str] = ""  # form of its addresses; empty if the folder of the index is enough
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -163,7 +163,7 @@ class Store(ABC):
         return found
 
     def matching(self, ids: Sequence[str], where: Where) -> set[str]:
-        """Those of some ids whose rows exist and match a filter."""
+        """The given ids whose rows exist and match a filter."""
         rows = self.get(list(dict.fromkeys(ids)), ("id", FIELDS))
         return set(rows["id"].filter(pa.array(Filter.parse(where).mask(rows[FIELDS].to_pylist()))).to_pylist())
 
@@ -409,7 +409,7 @@ class Store(ABC):
         return Restriction(keys if parsed.matches({}) else [], None)
 
     def _stored(self, columns: list[str]) -> list[str]:
-        """Those of some columns that the store has."""
+        """The given columns that the store has."""
         return columns if FIELDS not in columns or self.has_fields() else [c for c in columns if c != FIELDS]
 
     def _with_fields(self, rows: Rows, columns: list[str]) -> Rows:

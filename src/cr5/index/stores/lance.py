@@ -401,7 +401,7 @@ class LanceStore(LanceReading):
 
 
 def _read_rows(table: Any, first_slot: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Those of some columns that a table has, from a slot on."""
+    """Read the existing ones of these columns, from a row id on."""
     names = {"row", *table.schema.names}
     return read_rows(table, first_slot, [name for name in columns if name in names])
 

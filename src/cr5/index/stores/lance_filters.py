@@ -17,7 +17,7 @@ from cr5.corpus.fields import FIELDS
 from cr5.index.filters import Filter
 
 MAX_MASKS = 16  # filters whose masks are kept; a mask has a byte for each slot
-BATCH_ROWS = 2**14  # that are read at a time, with their fields
+BATCH_ROWS = 2**14  # rows read at a time, with their fields
 
 
 @dataclass

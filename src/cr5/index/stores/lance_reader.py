@@ -20,9 +20,9 @@ from cr5.index.stores.base import CandidateRows
 from cr5.index.stores.rows import Floats, take_best, take_ids, to_lists, to_matrix
 from cr5.index.strings import Strings
 
-READER_COLUMNS = (*ROW_COLUMNS, "vector")  # the columns that a reader has of every row
-MAX_CACHED_IDS = 200_000  # whose rows a reader remembers
-MAX_KEPT_BYTES = 2**24  # of texts that are kept as strings as well
+READER_COLUMNS = (*ROW_COLUMNS, "vector")  # columns that a reader loads for every row
+MAX_CACHED_IDS = 200_000  # ids whose rows a reader caches
+MAX_KEPT_BYTES = 2**24  # size of a table's texts up to which they are also kept as strings
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class MemoryRows:
         return best[order], cosines[order]
 
     def _select(self, columns: Collection[str]) -> pa.Table:
-        """Those of some columns that exist, and those by which a reader finds the others."""
+        """The existing ones of these columns, and the columns needed to look up the rest."""
         kept = {"id", "slot", "row", *columns}
         return self.rows.select([name for name in self.rows.column_names if name in kept])
 

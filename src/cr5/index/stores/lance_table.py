@@ -20,8 +20,8 @@ from cr5.index.stores.rows import Floats, take_best, to_matrix
 from cr5.storage.atomic import Stamp, file_stamp
 
 TRUSTED_AGE_SECONDS = 0.1  # a folder that changed more recently may change again within the same clock tick
-READ_BATCH_ROWS = 2**14  # with vectors
-SCAN_BATCH_ROWS = 2**16  # for columns of short values
+READ_BATCH_ROWS = 2**14  # batch size for rows with vectors
+SCAN_BATCH_ROWS = 2**16  # batch size for columns of short values
 EXTRA_FIELDS = [pa.field("slot", pa.int64()), pa.field("row", pa.uint64())]
 ENVIRONMENT = {  # LanceDB reads these settings from the environment only; the user's values take precedence
     "LANCE_DEFAULT_IO_BUFFER_SIZE": str(2**26),  # bytes that a scan reads ahead, instead of 2 GB

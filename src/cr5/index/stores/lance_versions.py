@@ -44,7 +44,7 @@ class LanceLimits:
     in_memory_bytes: int = 2**26  # a table up to this size is held in memory, texts included
     max_unindexed_rows: int = 1000  # rows beside an index before they are added to it
     max_small_files: int = 32  # files, or versions of the table, before they are compacted
-    small_files_per_row: float = 1 / 2000  # of a large table, which may have more small files
+    small_files_per_row: float = 1 / 2000  # a large table may have this many small files per row, if that is more
     reindexing_growth: float = 1 / 4  # share of the rows that are written before the ids of a large table are indexed
     max_merged_rows: int = 2**16  # rows of the IVF index that are merged while a writer waits
     max_merged_terms: int = 2**20  # rows and postings of the full text that are merged while a writer waits

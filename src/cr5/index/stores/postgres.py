@@ -34,7 +34,7 @@ MAX_RANK = 4000  # the largest half-precision vector that pgvector can index
 HNSW_M, HNSW_EF_CONSTRUCTION = 16, 100
 MIN_EF_SEARCH, MAX_EF_SEARCH = 200, 1000  # pgvector allows no more
 RERANKED_ROWS_PER_HIT, MIN_RERANKED_ROWS = 3, 200  # the minimum applies where languages or a filter are given
-BUILD_MEMORY_BYTES = 2**31  # that the server may use to build the graph
+BUILD_MEMORY_BYTES = 2**31  # memory that the server may use to build the graph
 OPTIMISE_POLL_SECONDS = 0.2
 _EXISTS_AND_HEADER = (
     "SELECT to_regclass(quote_ident(%s)) IS NOT NULL, obj_description(to_regclass(quote_ident(%s)), 'pg_class')"

@@ -39,7 +39,7 @@ class Timeouts:
     """Seconds after which a call is aborted, or the server is probed."""
 
     read: float = 60  # limit of a reading call; writing calls have none
-    probe_read: float = 5  # between two probes of the server during a reading call,
+    probe_read: float = 5  # interval of probing the server during a reading call,
     probe_write: float = 60  # and during a writing call
     check_idle: float = 5  # a connection that was idle for longer is checked before it is used
 

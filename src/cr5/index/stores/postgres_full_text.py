@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 MAX_PARTS = 32  # arrays of a term before they are joined
-MAX_DELETED_SHARE = 1 / 4  # of the postings, before all are written again without those of deleted documents
+MAX_DELETED_SHARE = 1 / 4  # share of deleted postings at which all are written again without them
 CREATE_WORDS = (
     """CREATE TABLE IF NOT EXISTS {words} (slot bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
        id text COLLATE "C" UNIQUE NOT NULL, lang text COLLATE "C" NOT NULL, length int NOT NULL, terms int NOT NULL)""",
@@ -59,7 +59,7 @@ def bm25_parameters(words: QueryKeys, lang: str, k: int) -> dict[str, Any]:
 
 
 class PostgresFullText:
-    """The tables {words} and {postings} of an index; an index of an earlier version has none until it is written."""
+    """The tables {words} and {postings} of an index; one from an earlier version has none until the next write."""
 
     def __init__(self, database: Database) -> None:
         self._database, self._exist, self._lock = database, False, threading.Lock()

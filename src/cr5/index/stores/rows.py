@@ -13,10 +13,10 @@ from cr5.corpus.tables import RecordError
 from cr5.errors import Cr5Error, whole_number
 from cr5.message_parts import quoted
 
-MAX_KEY_BYTES = 1000  # of an id or a language; PostgreSQL's indexes hold little more
+MAX_KEY_BYTES = 1000  # size of an id or a language code; PostgreSQL's indexes hold little more
 NORM_TOLERANCE = 1e-3  # how far the length of a vector may be from 1
 TEXT_COLUMNS = ("id", "concept", "lang", "title", "url", "text", "digest")
-PASSAGE_SEPARATOR = "\x1f"  # between the id of a document and the number of a passage; no new document has it in its id
+PASSAGE_SEPARATOR = "\x1f"  # separates a document's id from a passage's number; no new document has it in its id
 
 Floats: TypeAlias = NDArray[np.float32]
 

@@ -21,9 +21,9 @@ from cr5.progress import Progress, ProgressCallback, no_progress
 
 PROJECT_URL = "https://pypi.org/project/cr5"
 _CHUNK_BYTES = 1 << 18
-FIRST_RETRY_SECONDS = 1.0  # before the second attempt; doubled for each further one
-_MAX_RETRY_SECONDS = 300.0  # between two attempts, unless the server asks for more
-_MAX_RETRY_AFTER_SECONDS = 3600.0  # that a server may ask for
+FIRST_RETRY_SECONDS = 1.0  # pause before the second attempt; doubled for each further one
+_MAX_RETRY_SECONDS = 300.0  # longest pause between two attempts, unless the server asks for more
+_MAX_RETRY_AFTER_SECONDS = 3600.0  # longest pause that a server may ask for
 _MAX_REDIRECTS = 5
 _TRANSIENT_STATUSES = {408, 429, 500, 502, 503, 504}
 MAX_SHORT_RESPONSE_BYTES = 1 << 24

@@ -31,7 +31,7 @@ from cr5.storage.output_paths import check_output_file
 
 _HASH_CHUNK_BYTES = 1 << 18
 _DIGEST_LENGTHS = {"md5": 32, "sha1": 40, "sha256": 64}
-_REPORT_SECONDS = 0.25  # between two progress reports
+_REPORT_SECONDS = 0.25  # interval between two progress reports
 
 
 class FetchedFile(NamedTuple):

@@ -13,7 +13,7 @@ from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.http.client import RetryOptions
 from cr5.sources.http.download import FetchedFile, check_download, fetch
 
-MAX_CONNECTIONS = 2  # at once; Wikimedia allows no more
+MAX_CONNECTIONS = 2  # simultaneous connections; Wikimedia allows no more
 
 
 class QueuedFile(NamedTuple):

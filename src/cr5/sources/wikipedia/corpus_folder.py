@@ -19,7 +19,7 @@ from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
 
 SOURCE = "wikipedia"
-ORIGIN_KEY = b"cr5"  # in the schema metadata of a corpus file: what it was made from, and its counts
+ORIGIN_KEY = b"cr5"  # key in the schema metadata of a corpus file: what it was made from, and its counts
 _WORK_FOLDER = ".work"
 _CORPUS_FILE = re.compile(r"([A-Za-z0-9-]+)-[0-9]{5}\.parquet")
 _TEMPORARY_FILE = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")

@@ -1,4 +1,4 @@
-"""Listings of the dumps that Wikimedia and the Hugging Face hub publish: which files to download, from where."""
+"""Listings of the dumps that Wikimedia and the Hugging Face Hub publish: which files to download, from where."""
 
 import html
 import json
@@ -18,7 +18,7 @@ MIRROR_URL, HUB_URL = "https://dumps.wikimedia.org", "https://huggingface.co"
 
 _LIST_OF_WIKIS = "https://meta.wikimedia.org/wiki/List_of_Wikipedias"
 _MAX_DATES = 12  # dates that are searched for a complete dump
-_MAX_HUB_PAGES = 50  # of one listing
+_MAX_HUB_PAGES = 50  # pages of one listing
 _HUB_DATASET = "datasets/wikimedia/wikipedia"
 _SEARCH_INDEX, _OLD_SEARCH_INDEX = "other/cirrus_search_index", "other/cirrussearch"
 # Every quantifier is bounded, so that the time is linear in the page. After the link come its date and size.

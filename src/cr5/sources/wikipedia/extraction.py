@@ -28,7 +28,7 @@ from cr5.storage.json_files import write_json
 ResultsByWiki: TypeAlias = dict[str, list[tuple[ExtractionTask, ExtractionResult]]]
 """The tasks of every wiki, by its code and in order, with their results."""
 
-_FINGERPRINT_BYTES = 1 << 16  # at each end of a file
+_FINGERPRINT_BYTES = 1 << 16  # length of each end of a file that its fingerprint covers
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Reader of Parquet exports: the articles of a Wikipedia as plain text, as on the Hugging Face hub.
+"""Reader of Parquet exports: the articles of a Wikipedia as plain text, as on the Hugging Face Hub.
 
 ``20231101.da/train-00000-of-00001.parquet`` and so on, with the columns id (of the page), url, title and text. The
 files do not name Wikidata items: an item table is needed.
@@ -23,9 +23,9 @@ from cr5.sources.wikipedia.dump_reader import PAGES, FileRange, ReadingContext
 
 _Row: TypeAlias = tuple[bytes | None, ...]
 
-RANGE_BYTES = 2**26  # compressed
+RANGE_BYTES = 2**26  # compressed bytes fetched at a time
 BATCH_ROWS = 256
-_BATCH_BYTES = 2**22  # encoded; decoded rows may be larger
+_BATCH_BYTES = 2**22  # encoded bytes in a batch; decoded rows may be larger
 _REQUIRED_COLUMNS = ["id", "title", "text"]
 _COLUMNS = [*_REQUIRED_COLUMNS, "url"]
 _PAGE_ID = re.compile(r"[0-9]{1,18}")

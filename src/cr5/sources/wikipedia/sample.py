@@ -14,7 +14,7 @@ from cr5.sources.wikipedia.dump_reader import FileRange
 from cr5.sources.wikipedia.extraction import Extraction, ResultsByWiki, build_item_table
 from cr5.sources.wikipedia.shards import ExtractionResult, ExtractionTask, extract, finished_result
 
-SAMPLE_BYTES = 4 << 20  # of each file; doubled until they contain enough articles
+SAMPLE_BYTES = 4 << 20  # bytes of each file; doubled until they contain enough articles
 _NAME = "sample"
 _FOLDER = "head"
 

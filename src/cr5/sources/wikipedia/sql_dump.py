@@ -18,7 +18,7 @@ Value: TypeAlias = str | int | float | bytes | None
 MAX_ROW_CHARACTERS = 2**26  # MySQL does not accept longer rows by default
 CHUNK_BYTES = 2**15  # larger chunks fall out of the cache and keep the garbage collector busy
 _LONG_ROW_CHARACTERS = 2**15
-_MAX_HEADER_CHARACTERS = 2**17  # of a statement before its first row
+_MAX_HEADER_CHARACTERS = 2**17  # longest text of a statement before its first row
 
 # Every quantifier is possessive, so that no expression backtracks.
 _NAME = r"(?:`(?:[^`]|``)++`|[\w$]++)"

@@ -25,7 +25,7 @@ from cr5.sources.wikipedia.wikitext import HIDDEN_PREFIXES, is_disambiguation, i
 RANGE_BYTES = 64 << 20
 MAX_PAGE_BYTES = 64 << 20
 TEXT_CHUNK_BYTES = 1 << 20
-PACKED_CHUNK_BYTES = 1 << 16  # of bz2
+PACKED_CHUNK_BYTES = 1 << 16  # compressed bytes that are unpacked at a time
 _MAX_BLOCK_BYTES = 64 << 20  # no bz2 block is larger, so none is returned before its checksum was verified
 _MAX_HEADER_BYTES = 1 << 20
 

@@ -22,10 +22,10 @@ from cr5.training.engines.registry import EngineName, class_name
 if TYPE_CHECKING:  # compiled loops, which are loaded when a fit begins
     from cr5.training.engines.kernels import Matrix
 
-CHUNK_ROWS = 2048  # that a function is called with at a time: they stay in the cache between its operations
-NONZEROS_AT_ONCE = 2**22  # in passes over a sparse matrix, so that temporary arrays stay small
-MAX_SPANS = 256  # that the rows of a partition are divided into, if that is fewer than their chunks
-SCRATCH_BYTES = 2**28  # of a memory budget, for temporary arrays, whatever the data
+CHUNK_ROWS = 2048  # rows per call of a mapped function; they stay in the cache between its operations
+NONZEROS_AT_ONCE = 2**22  # nonzeros per step of a pass over a sparse matrix, to keep temporary arrays small
+MAX_SPANS = 256  # about this many spans of rows, or one per chunk if there are fewer chunks
+SCRATCH_BYTES = 2**28  # part of a memory budget that is reserved for temporary arrays, whatever the data
 
 
 def add_column_sums(total: Array, X: Sparse, power: int, release: Callable[..., None] = lambda *arrays: None) -> None:

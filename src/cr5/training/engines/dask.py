@@ -29,8 +29,8 @@ from cr5.training.engines.dask_partition import DaskPartition
 from cr5.training.engines.dask_tasks import ArrayType, identity
 from cr5.training.engines.dask_workers import Future, Workers
 
-MIN_CUT_FRACTION = 0.1  # of a worker's share of the data: a smaller part of a language is not cut off
-REPLACEMENT_FACTOR = 1.5  # of the memory of a fit: arrays are not written into, so old and new ones exist together
+MIN_CUT_FRACTION = 0.1  # smallest part of a language that is cut off, relative to a worker's share of the data
+REPLACEMENT_FACTOR = 1.5  # arrays are not written into, so old and new ones exist together during a fit
 
 
 @dataclass(frozen=True)

@@ -19,16 +19,16 @@ from cr5.machine.cluster import connect_to_scheduler
 from cr5.message_parts import plural
 from cr5.training.engines import dask_tasks
 
-POLL_SECONDS = 0.1  # between two looks at the cluster while waiting for it
-SHARED_BYTES = 10_000  # of a function's arguments: larger ones are sent once, not with every task
+POLL_SECONDS = 0.1  # interval between two looks at the cluster while waiting for it
+SHARED_BYTES = 10_000  # arguments of a function that are larger are sent once, not with every task
 FIXED_PLACEMENT = {  # arrays stay where this engine puts them: Dask neither moves work to idle workers ...
     "distributed.scheduler.work-stealing": False,
     "distributed.scheduler.active-memory-manager.start": False,  # ... nor drops one of two copies
 }
-HEARTBEAT_POLL_SECONDS = 1.0  # between two looks at the heartbeats, which workers send every 0.5 s or, if many, 2 s
-MIN_ANSWER_SECONDS = 5.0  # that a scheduler has for its answer, however short the timeout is
-MIN_SILENT_SECONDS = 5.0  # after which a worker counts as silent, however short the timeout is
-CLOSE_SECONDS = 5.0  # that a connection has to be closed in; one that is cut cannot be
+HEARTBEAT_POLL_SECONDS = 1.0  # interval of checking heartbeats, which workers send every 0.5 s or, if many, 2 s
+MIN_ANSWER_SECONDS = 5.0  # minimum time for a scheduler to answer, however short the timeout is
+MIN_SILENT_SECONDS = 5.0  # minimum time before a worker counts as silent, however short the timeout is
+CLOSE_SECONDS = 5.0  # timeout for closing a connection; closing one that is cut never ends
 MEMORY_ADVICE = "give the workers more memory, or start more of them"
 
 Future: TypeAlias = Any

@@ -15,8 +15,8 @@ from cr5.machine.compiler import compiled
 from cr5.training.engines.vectors import aligned, flat, has_whole_rows, load, multiply_add, store, zero_lanes
 
 _DEPTH = 128  # numbers that are added up before the sum is added to others
-_ROWS = 6  # of a tile, the part of the result that is in registers
-_BLOCK = 56 * _ROWS  # rows of A and C, which the second-level cache holds
+_ROWS = 6  # rows of a tile, the part of the result that is in registers
+_BLOCK = 56 * _ROWS  # rows of A and C that fit into the second-level cache
 # Bytes of a row of a tile: of the registers, 24 of 32 hold a tile with AVX-512, and 12 of 16, half as wide, with AVX2.
 _WIDTH = 256 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 64
 

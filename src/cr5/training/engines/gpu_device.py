@@ -22,7 +22,7 @@ from cr5._typing import Array
 from cr5.errors import Cr5Error, MissingPackageError
 from cr5.machine import available_cores
 
-THREADS = 256  # in a thread block
+THREADS = 256  # threads per block
 LANES, VECTORS = 8, 1  # threads that fetch a row of a panel, 16 bytes each, and how often each of them does
 BATCH = 2  # rows that they fetch before they add the first
 

@@ -27,7 +27,7 @@ from cr5.training.engines.vectors import aligned, flat, has_whole_rows, load, mu
 
 _WIDE, _NARROW = 256, 128  # bytes of a panel's row: 4 or 2 of the widest vector registers, 16 or 8 of the narrowest
 _BLOCK = 4096  # rows of V: 1 MB of a panel
-_MIN_PIECE = 16  # nonzeros that are worth a cut, for which the row of U is loaded and stored once more
+_MIN_PIECE = 16  # nonzeros that are worth a cut, which loads and stores the row of U once more
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The engines by name: "gpu" is the class GpuEngine of the module gpu; its options are those of the constructor.
 
-The class is called as the name with its first letter in upper case, and Engine.
+The class is named after the engine: gpu -> GpuEngine.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from cr5.errors import Cr5Error, Cr5TypeError
 from cr5.training.engines import Engine
 
 EngineName: TypeAlias = Literal["cpu", "gpu", "dask"]
-IGNORED_OPTIONS = ("scratch_folder", "threads")  # by an engine that does not have them
+IGNORED_OPTIONS = ("scratch_folder", "threads")  # an engine without these options ignores them
 
 
 @contextmanager

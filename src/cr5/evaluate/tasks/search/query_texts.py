@@ -15,11 +15,11 @@ from cr5.evaluate.tasks.search.documents import LanguageDocuments
 from cr5.features.sentences import SENTENCE_END
 
 Item = TypeVar("Item")
-SHORT_CHARACTERS, MEDIUM_CHARACTERS = 1500, 6000  # of documents: below the first short, above the second long
+SHORT_CHARACTERS, MEDIUM_CHARACTERS = 1500, 6000  # longest short and longest medium document
 MIN_SENTENCE_WORDS, MAX_SENTENCE_CHARACTERS = 6, 300
 KEYWORDS = 3
 MIN_KEYWORD_CHARACTERS = 2
-MIN_TYPO_LETTERS = 6  # of the word that is misspelled
+MIN_TYPO_LETTERS = 6  # length of a word from which it may be misspelled
 MIN_STRING_CHARACTERS, MAX_STRING_CHARACTERS = 4, 60
 RARE_WORDS = 3  # words of a document that are tried if it has no code of its own
 

@@ -22,7 +22,7 @@ from cr5.index import Index
 from cr5.progress import Progress, ProgressCallback, no_progress
 
 TYPES: tuple[QueryType, ...] = get_args(QueryType)
-QUERIES = 50  # of each type and language
+QUERIES = 50  # queries of each type and language
 
 
 def search(
