@@ -15,7 +15,7 @@ A language may have subwords: columns X M, linear in the words, beside its words
 in all of these formulas. The vectors that matter are combinations of the rows of X E, of the form E'Z with a row of Z
 for every word: those of subwords, M'Z, are never stored. With K = E E' = I + M M', the image of E'Z is X K Z and inner
 products are Z'K Z. The residual A E'Z - B E'Z theta is E'R, where R has a row for every word, and so is the correction
-E'T R with a preconditioner T over words. K is applied to the new columns of a step, once.
+E'J R with the preconditioner J over words. K is applied to the new columns of a step, once.
 """
 
 import time
