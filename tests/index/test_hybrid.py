@@ -419,6 +419,9 @@ def test_the_language_of_a_query_that_is_not_surely_guessed_is_the_one_that_has_
     assert index.search("mno7x", "bb").query.lang == "bb"
 
 
+NOT_OF_DENSE = {"group": "concept", "prefer": "aa", "sort": "year"}
+
+
 def test_wrong_options_are_refused_with_their_values(index: Index) -> None:
     for options, facts in (
         ({"k": 500, "offset": 501}, "k=500.*offset=501.*1,000"),
@@ -432,6 +435,7 @@ def test_wrong_options_are_refused_with_their_values(index: Index) -> None:
         ({"min_score": "0.5"}, "min_score='0.5'"),
         ({"sort": "-"}, "sort='-'"),
         ({"sort": ["year"]}, r"sort=\['year'\]"),
+        *(({name: value, "mode": "dense"}, f"`{name}`.*dense") for name, value in NOT_OF_DENSE.items()),
     ):
         with pytest.raises(Cr5Error, match=facts):
             index.search("text", "aa", **options)
