@@ -59,9 +59,8 @@ def test_a_search_has_what_the_index_says_of_each_hit(client: TestClient, index_
 def test_group_prefer_and_sort_have_no_effect_on_a_search_by_vectors_alone(client: TestClient) -> None:
     sent = {"q": QUERY, "mode": "dense"}
     others = {"group": "concept", "prefer": "bb", "sort": "year"}
-    assert (
-        client.get("/search", params=sent | others).json()["hits"] == client.get("/search", params=sent).json()["hits"]
-    )
+    found, expected = (client.get("/search", params=params).json()["hits"] for params in (sent | others, sent))
+    assert found == expected != []
 
 
 @pytest.mark.parametrize("langs", ["BB, cc", ["bb", "CC"]])

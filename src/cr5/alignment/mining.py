@@ -216,7 +216,7 @@ def _similarities(
 
 
 def _blocks(a: _Collection, pairs: _Pairs) -> list[Ints]:
-    """The positions of the pairs of similar sentences of a, in blocks, each ordered by a, that share most candidates."""
+    """The positions of the pairs of similar sentences of a, in blocks ordered by a that share most candidates."""
     number = len(a.texts) // SCORED_ROWS
     clusters = np.zeros(len(a.texts), np.int64)
     if number > 1:
