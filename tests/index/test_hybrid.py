@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import madeup
 import numpy as np
@@ -417,6 +418,12 @@ def test_the_language_of_a_query_that_is_not_surely_guessed_is_the_one_that_has_
         assert result.query.lang == name[:2]
         assert result.hits[0].id == name
     assert index.search("mno7x", "bb").query.lang == "bb"
+
+
+@pytest.mark.parametrize(("option", "value"), [("group", "concept"), ("prefer", "aa"), ("sort", "year")])
+def test_hits_by_vectors_alone_are_neither_grouped_nor_sorted(index: Index, option: str, value: Any) -> None:
+    with pytest.raises(Cr5Error, match=f'`{option}`.*`mode="dense"`'):
+        index.search(TITLE, "aa", mode="dense", **{option: value})
 
 
 def test_wrong_options_are_refused_with_their_values(index: Index) -> None:

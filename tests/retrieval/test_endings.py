@@ -7,8 +7,8 @@ from cr5._typing import Ints
 from cr5.retrieval.endings import (
     BLOCK_WORDS,
     MAX_ENDING,
-    MIN_BEGINNING,
     MIN_PAIRS,
+    MIN_PREFIX,
     SAMPLE_WORDS,
     count_endings,
     ending_pair,
@@ -21,7 +21,7 @@ REGULAR = sorted(stem + ending for stem in STEMS for ending in ("", "s"))
 
 def test_endings_that_many_neighbours_differ_by_are_regular_and_others_are_not() -> None:
     words = sorted([*REGULAR, "than", "thatch"])
-    endings = count_endings(TermDictionary(words).take, len(words))
+    endings = count_endings(TermDictionary(words).words_at, len(words))
     assert endings.pairs["", "s"] == len(STEMS)
     assert endings.are_regular("wolf", "wolfs")
     assert endings.are_regular("wolfs", "wolf")
@@ -30,8 +30,8 @@ def test_endings_that_many_neighbours_differ_by_are_regular_and_others_are_not()
 
 def test_a_few_pairs_are_not_enough_and_accents_are_not_ignored() -> None:
     few = sorted(word + ending for word in STEMS[: MIN_PAIRS - 1] for ending in ("", "s"))
-    assert not count_endings(TermDictionary(few).take, len(few)).are_regular("wolf", "wolfs")
-    endings = count_endings(TermDictionary(REGULAR).take, len(REGULAR))
+    assert not count_endings(TermDictionary(few).words_at, len(few)).are_regular("wolf", "wolfs")
+    endings = count_endings(TermDictionary(REGULAR).words_at, len(REGULAR))
     assert endings.are_regular("wolf", "wolfs")
     assert not endings.are_regular("wolf", "wölfs")
 
@@ -51,7 +51,7 @@ def test_of_a_large_dictionary_only_blocks_are_read() -> None:
 
 
 @given(st.text("ab", max_size=9), st.text("ab", max_size=9))
-def test_a_pair_of_endings_completes_the_common_beginning_of_both_words(word: str, other: str) -> None:
+def test_a_pair_of_endings_completes_the_common_prefix_of_both_words(word: str, other: str) -> None:
     pair = ending_pair(word, other)
     assert pair == ending_pair(other, word)
     if pair is not None:
@@ -59,7 +59,7 @@ def test_a_pair_of_endings_completes_the_common_beginning_of_both_words(word: st
         assert any({start + pair[0], start + pair[1]} == {word, other} for start in beginnings)
         assert pair[0] <= pair[1]
         assert max(map(len, pair)) <= MAX_ENDING
-        assert min(len(word), len(other)) >= MIN_BEGINNING
+        assert min(len(word), len(other)) >= MIN_PREFIX
 
 
 def test_a_form_with_a_regular_ending_counts_more_and_comes_before_others() -> None:

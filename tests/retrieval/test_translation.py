@@ -117,7 +117,7 @@ def test_weights_of_a_model_are_its_idf_to_the_power_of_one_also_that_of_a_new_w
     weights = word_weights(model, 3)
     assert list(weights.index) == plain.words
     np.testing.assert_allclose(weights.idf, plain.idf, rtol=1e-6)
-    assert weights.unseen_idf == pytest.approx({"plain": math.log(3) + 1, "smooth": math.log(4) + 1}[idf])
+    assert weights.unseen_idf == pytest.approx(Weighting(idf=idf).unseen_idf(3))
 
 
 def test_words_of_a_model_without_idf_all_have_the_weight_one() -> None:

@@ -1,4 +1,4 @@
-"""Word forms: edit distances and common beginnings beside plain Python, and which words stand for another one."""
+"""Word forms: edit distances and common prefixs beside plain Python, and which words stand for another one."""
 
 import unicodedata
 from itertools import pairwise
@@ -22,7 +22,7 @@ from cr5.retrieval.word_forms import (
     find_forms,
     fold,
 )
-from cr5.retrieval.word_kernels import common_beginnings, edit_distances
+from cr5.retrieval.word_kernels import common_prefixes, edit_distances
 
 # Few letters, so that words are similar; "a" and "ġ", 192 code points apart, are one bit of a set of letters.
 LETTERS = st.text("abcġж", max_size=7)
@@ -57,7 +57,7 @@ def test_edit_distances_up_to_a_limit_are_those_of_the_recursion(word: str, word
 
 @relaxed
 @given(LETTERS, st.lists(LETTERS, max_size=8), st.integers(1, 3), st.integers(0, 4))
-def test_common_beginnings_are_those_of_a_plain_loop(word: str, words: list[str], least: int, longest: int) -> None:
+def test_common_prefixes_are_those_of_a_plain_loop(word: str, words: list[str], least: int, longest: int) -> None:
     codes, ends, _ = arrays(words)
     expected = []
     for other in words:
@@ -67,7 +67,7 @@ def test_common_beginnings_are_those_of_a_plain_loop(word: str, words: list[str]
         is_form = common >= least and max(len(word), len(other)) - common <= longest
         expected.append(2 * common / (len(word) + len(other)) if is_form else 0)
     begin = min(1, len(words))
-    found = common_beginnings(_code_points(word), codes, ends, begin, len(words), least, longest)
+    found = common_prefixes(_code_points(word), codes, ends, begin, len(words), least, longest)
     np.testing.assert_allclose(found, expected[begin:], rtol=1e-6)
 
 

@@ -56,6 +56,13 @@ def test_a_search_has_what_the_index_says_of_each_hit(client: TestClient, index_
     assert any(hit["words"] for hit in found["hits"])
 
 
+def test_group_prefer_and_sort_have_no_effect_on_a_search_by_vectors_alone(client: TestClient) -> None:
+    sent = {"q": QUERY, "mode": "dense"}
+    others = {"group": "concept", "prefer": "bb", "sort": "year"}
+    found, expected = (client.get("/search", params=params).json()["hits"] for params in (sent | others, sent))
+    assert found == expected != []
+
+
 @pytest.mark.parametrize("langs", ["BB, cc", ["bb", "CC"]])
 def test_a_search_in_a_body_is_the_same(client: TestClient, langs: str | list[str]) -> None:
     body: dict[str, Any] = {

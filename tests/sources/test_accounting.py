@@ -247,8 +247,8 @@ def test_readers_make_documents_only_through_the_accounting() -> None:
 
 def test_a_file_that_a_reader_forgets_is_counted_as_not_read() -> None:
     accounting = Accounting()
-    accounting.find("a.txt")
-    accounting.find("b.txt")
+    accounting.count_found("a.txt")
+    accounting.count_found("b.txt")
     with accounting.reading("a.txt"):
         assert accounting.document("1", "en", "one")
     accounting.finish()
@@ -284,7 +284,7 @@ def test_a_language_of_which_no_file_can_be_read_is_missed(
 def test_a_file_that_fails_after_some_documents_was_read_and_its_damage_is_counted() -> None:
     accounting = Accounting("skip")
     for name, documents in (("a", 1), ("b", 0)):
-        accounting.find(name)
+        accounting.count_found(name)
         with accounting.reading(name):
             for i in range(documents):
                 accounting.document(str(i), "en", "text")
@@ -296,7 +296,7 @@ def test_a_file_that_fails_after_some_documents_was_read_and_its_damage_is_count
 
 def test_a_file_without_a_document_is_skipped() -> None:
     accounting = Accounting()
-    accounting.find("a")
+    accounting.count_found("a")
     with accounting.reading("a"):
         pass
     assert (accounting.files_read, accounting.skipped_files.examples) == (0, {NO_DOCUMENT: "a"})

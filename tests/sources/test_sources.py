@@ -27,7 +27,7 @@ def read_notes(
 ) -> Iterator[Document]:
     accounting = accounting or Accounting()
     for path in paths:
-        accounting.find(path)
+        accounting.count_found(path)
         with accounting.reading(path):
             for number, line in enumerate(path.read_text().splitlines(), 1):
                 concept, lang, text = [*line.split(":"), "", ""][:3]

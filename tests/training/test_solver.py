@@ -153,9 +153,9 @@ def test_what_a_last_step_leaves_out_is_computed_when_a_fit_goes_on(has_subwords
     blocks, labels = problem(3, 200, 300, 150)
     subwords = random_subwords(blocks) if has_subwords else {}
     options: dict[str, Any] = {"rank": 2 * lobpcg.PROBES, "ridge": 1.0, "concept_sums": True}
-    saved: list[tuple[dict[str, Array], solver.Position]] = []
+    saved: list[tuple[dict[str, Array], solver.SolverState]] = []
 
-    def save(fetch: Callable[[], dict[str, Array]], position: solver.Position, is_stopped: bool) -> None:
+    def save(fetch: Callable[[], dict[str, Array]], position: solver.SolverState, is_stopped: bool) -> None:
         saved.append((fetch(), position))
 
     engine = filled(blocks, labels, subwords)
@@ -310,9 +310,9 @@ def test_a_fit_that_is_continued_ends_where_an_uninterrupted_one_does(after: int
     blocks, labels = problem(3, 200, 300, 150)
     subwords = random_subwords(blocks) if has_subwords else {}
     options: dict[str, Any] = {"rank": 10, "ridge": 1.0, "tol": 0, "max_steps": 14}
-    saved: dict[int, tuple[dict[str, Array], solver.Position]] = {}
+    saved: dict[int, tuple[dict[str, Array], solver.SolverState]] = {}
 
-    def save(fetch: Callable[[], dict[str, Array]], position: solver.Position, is_stopped: bool) -> None:
+    def save(fetch: Callable[[], dict[str, Array]], position: solver.SolverState, is_stopped: bool) -> None:
         saved[position.steps] = fetch(), position
 
     whole = reduced_rank_ridge(blocks, labels, subwords, save_checkpoint=save, **options)

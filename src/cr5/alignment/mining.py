@@ -42,7 +42,7 @@ VECTOR_TYPE = np.float16  # of stored vectors: those of a million sentences take
 
 
 class ParallelSentences(NamedTuple):
-    """The numbers of two sentences, from 0, in the collections that were given, and the score of the pair."""
+    """The positions of two sentences, from 0, in the collections that were given, and the score of the pair."""
 
     a: int
     b: int
@@ -177,7 +177,7 @@ def _candidates(model: Cr5, a: _Collection, b: _Collection, search: _Search, pro
 def _nearest_in_views(
     model: Cr5, queries: _Collection, others: _Collection, k: int, progress: ProgressCallback
 ) -> Ints:
-    """queries x k: the numbers of the nearest other sentences, by exact search."""
+    """queries x k: the positions of the nearest other sentences, by exact search."""
     found = np.empty((len(queries.texts), min(k, len(others.texts))), np.int64)
     counts = count_words(others.texts, others.lang, model.settings.tokeniser)
     scorer = _scorer(model)
@@ -216,7 +216,7 @@ def _similarities(
 
 
 def _blocks(a: _Collection, pairs: _Pairs) -> list[Ints]:
-    """The numbers of the pairs of similar sentences of a, in blocks, each ordered by a; they share most candidates."""
+    """The positions of the pairs of similar sentences of a, in blocks ordered by a that share most candidates."""
     number = len(a.texts) // SCORED_ROWS
     clusters = np.zeros(len(a.texts), np.int64)
     if number > 1:

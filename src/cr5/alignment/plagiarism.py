@@ -168,7 +168,7 @@ def _candidates(
 
 
 def _with_enough_words(model: Cr5, sentences: Sequence[str], lang: str) -> list[int]:
-    """The numbers of the sentences that have at least ``MIN_WORDS`` words."""
+    """The positions of the sentences that have at least ``MIN_WORDS`` words."""
     counts = np.diff(model.settings.tokeniser(list(sentences), lang).offsets)
     return [int(i) for i in np.flatnonzero(counts >= MIN_WORDS)]
 

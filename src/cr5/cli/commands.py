@@ -44,7 +44,8 @@ def train(
         Path | None,
         typer.Option(
             "--from",
-            help="Continue from this model, with its settings, on all of its documents and new ones.",
+            help="Warm start: begin with the maps of this model, with its settings; CORPUS must contain its old "
+            "documents and the new ones.",
             metavar="MODEL",
         ),
     ] = None,

@@ -92,21 +92,21 @@ class Candidates:
             ),
         )
 
-    def documents(self, numbers: Sequence[int]) -> list[Candidate]:
+    def documents(self, positions: Sequence[int]) -> list[Candidate]:
         """Some of the documents one by one."""
-        relevance, parts = self.relevance[numbers].tolist(), self.part_values[numbers].tolist()
-        passages = self.passages[numbers].tolist()
+        relevance, parts = self.relevance[positions].tolist(), self.part_values[positions].tolist()
+        passages = self.passages[positions].tolist()
         return [
             Candidate(self.ids[i], self.langs[i], self.vectors[i], value, own, passage)
-            for i, value, own, passage in zip(numbers, relevance, parts, passages, strict=True)
+            for i, value, own, passage in zip(positions, relevance, parts, passages, strict=True)
         ]
 
 
 def best_first(scores: Array, ids: Sequence[str], k: int) -> list[int]:
-    """The numbers of the k largest scores, largest first; of equal scores, that of the smaller id first."""
-    numbers = np.arange(len(scores))
+    """The positions of the k largest scores, largest first; of equal scores, that of the smaller id first."""
+    positions = np.arange(len(scores))
     if k < len(scores):
-        numbers = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
-    chosen = numbers.tolist()
-    keys = sorted(zip((-scores[numbers]).tolist(), [ids[i] for i in chosen], chosen, strict=True))
-    return [number for _, _, number in keys[:k]]
+        positions = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+    chosen = positions.tolist()
+    keys = sorted(zip((-scores[positions]).tolist(), [ids[i] for i in chosen], chosen, strict=True))
+    return [position for _, _, position in keys[:k]]

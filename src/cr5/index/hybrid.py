@@ -156,9 +156,9 @@ class HybridSearch:
         """Add a bonus to the best candidates for words that are neighbours both in the query and in the document."""
         pairs = word_pairs(self.query.text, self.query.tokens, weighted)
         best = best_first(candidates.evidence, candidates.ids, PAIR_DEPTH) if pairs else []
-        number = {candidates.ids[i]: i for i in best}
-        for row in self.snapshot.store.records(list(number), DOCUMENT_COLUMNS) if len(best) > 1 else []:
-            i, self.records[row["id"]] = number[row["id"]], row
+        position = {candidates.ids[i]: i for i in best}
+        for row in self.snapshot.store.records(list(position), DOCUMENT_COLUMNS) if len(best) > 1 else []:
+            i, self.records[row["id"]] = position[row["id"]], row
             bonus = PAIR_BONUS * share_of_pairs(pairs, row["title"], row["text"])
             bonus *= min(candidates.part_values[i, WORDS] / PAIR_SHARE, 1.0)
             candidates.part_values[i, WORDS] += bonus
@@ -211,7 +211,7 @@ class HybridSearch:
         return products.astype(np.float64)
 
     def columns(self, langs: Sequence[str]) -> Ints:
-        """The numbers of some languages."""
+        """The columns of some languages in the hubness."""
         return np.array([self.column[lang] for lang in langs], np.int64)
 
     # In other languages
@@ -279,16 +279,16 @@ class HybridSearch:
         known = set(candidates.ids)
         new = dict.fromkeys(passage.document_id for passage in found if passage.document_id not in known)
         candidates += self.read(list(new))
-        number = {document_id: i for i, document_id in enumerate(candidates.ids)}
-        found = [passage for passage in found if passage.document_id in number]
+        position = {document_id: i for i, document_id in enumerate(candidates.ids)}
+        found = [passage for passage in found if passage.document_id in position]
         if found:
             scores = np.array([passage.cosine for passage in found])
             if self.measure == "csls":
-                columns = self.columns([candidates.langs[number[passage.document_id]] for passage in found])
+                columns = self.columns([candidates.langs[position[passage.document_id]] for passage in found])
                 hubness = np.stack([passage.hubness for passage in found])[:, self.column[self.query_lang]]
                 scores = csls(scores, self.hubness[columns], hubness)
             for passage, likelihood in zip(found, logistic(scores).tolist(), strict=True):
-                i, relevance = number[passage.document_id], limit * likelihood
+                i, relevance = position[passage.document_id], limit * likelihood
                 if relevance > candidates.part_values[i, VECTORS]:
                     candidates.part_values[i, VECTORS], candidates.passages[i] = relevance, passage.number
         return candidates

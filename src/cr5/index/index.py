@@ -374,8 +374,8 @@ class Index:
         mode
             "hybrid": words and vectors together, with a relevance from 0 to 1 as the score; hits below 0.3 are hardly
             related, and 0.5 is a usable ``min_score``. "lexical": words of the query's language alone. "dense":
-            vectors alone, with CSLS or the cosine as the score; ``group``, ``prefer``, ``sort`` and quotation marks
-            have no effect then.
+            vectors alone, with CSLS or the cosine as the score; ``group``, ``prefer`` and ``sort`` do not apply then,
+            and quotation marks have no effect.
         measure
             How vectors are compared: "csls", which corrects for documents close to every query, or "cosine".
         group

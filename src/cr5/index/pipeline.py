@@ -52,6 +52,9 @@ class SearchOptions:
         one_of("measure", self.measure, get_args(Measure))
         if self.group is not None:
             one_of("group", self.group, get_args(Grouping))
+        for name in ("group", "prefer", "sort") if self.mode == "dense" else ():
+            if getattr(self, name) is not None:
+                raise Cr5Error(f'`{name}` does not apply to `mode="dense"`; leave out one of them')
         if self.k + self.offset > MAX_HITS:
             raise Cr5Error(f"`k={self.k}` and `offset={self.offset}` are more than {MAX_HITS:,} hits; ask for fewer")
         if not isinstance(self.min_score, Real) or isnan(self.min_score):

@@ -39,7 +39,7 @@ def word_pairs(text: str, tokens: Sequence[str], weighted: WeightedQuery) -> lis
 
 
 def share_of_pairs(pairs: Sequence[WordPair], *texts: str) -> float:
-    """The share of the pairs, by weight, that a document has; a pair is also found at the start of a longer word."""
+    """The share of the pairs, by weight, that a document has; a pair is also found within longer words."""
     line = " ".join(map(normalise, texts))
     found = sum(pair.weight for pair in pairs if any(spelling in line for spelling in pair.spellings))
     return found / sum(pair.weight for pair in pairs) if pairs else 0.0

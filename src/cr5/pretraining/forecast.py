@@ -21,10 +21,10 @@ ARTICLE_BYTES = {"cirrus": 5600.0, "xml": 3600.0, "parquet": 1800.0}
 EXTRACTED_BYTES_PER_SECOND = {"cirrus": 5e6, "xml": 2e6, "parquet": 10e6}
 CORPUS_BYTES_PER_ARTICLE = 1800.0
 NONZEROS_PER_ARTICLE = 150.0
-# A fit at the scale of the paper, 195 million nonzeros of 4 languages: 322 s on 2 cores, 14.2 GB, or 20 GB of scratch
+# A fit at the scale of the paper, 195 million nonzeros of 4 languages: 193 s on 2 cores, 14.4 GB, or 20 GB of scratch
 # files. N-grams take 1.6 times as long, and the choice of the ridge takes about four fits.
-FIT_CORE_SECONDS_PER_NONZERO = 2 * 322 / 195e6
-FIT_BYTES_PER_NONZERO = 14.2e9 / 195e6
+FIT_CORE_SECONDS_PER_NONZERO = 2 * 193 / 195e6
+FIT_BYTES_PER_NONZERO = 14.4e9 / 195e6
 SCRATCH_BYTES_PER_NONZERO = 20e9 / 195e6
 SUBWORDS_FACTOR, RIDGE_FACTOR = 1.6, 4.0
 PROCESS_BYTES = 1_000_000_000  # interpreters, libraries, and the extraction of one part in each worker

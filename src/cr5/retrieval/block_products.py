@@ -73,7 +73,7 @@ def map_blocks(
 ) -> list[Result]:
     """Call ``function`` on every thread with blocks of candidates and their products with all queries.
 
-    Each item is a slice of the candidates, or of ``candidate_rows``, the numbers of some of them, and for every view
+    Each item is a slice of the candidates, or of ``candidate_rows``, the positions of some of them, and for every view
     its weighted products, candidates x queries. The threads share the blocks, and each gets its own in ascending order.
     Returns the result of every thread.
     """

@@ -23,7 +23,7 @@ NONE = -1
 
 
 class BothDirections(NamedTuple):
-    """The numbers of the nearest rows of the other side, best first; -1 where a row was compared with fewer than k.
+    """The positions of the nearest rows of the other side, best first; -1 where a row was compared with fewer than k.
 
     left: left rows x k, right: right rows x k.
     """

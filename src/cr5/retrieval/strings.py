@@ -1,4 +1,4 @@
-"""The view of strings: texts as character n-grams in one space that all languages share, for names and cognates.
+"""The strings view: texts as character n-grams in one space that all languages share, for names and cognates.
 
 A row has tf idf for each n-gram, with tf = ln(1 + how often it occurs in the text's words), at unit length. Every
 language has its own IDF weights and its own mean row, which is subtracted before the cosine: otherwise a language's

@@ -27,7 +27,7 @@ MIN_LETTERS = 4  # shorter words have no forms
 SHORT_WORD = 5  # a word of up to this many letters may have one typo, a longer one two
 MAX_LETTERS = 64  # longer words are not in dictionaries
 MAX_FORMS = 12  # forms per word: the ones that count most
-BEFORE, BEFORE_OR_SAME, BEFORE_OR_BEGINNING = 0, 1, 2  # which words ``count_before`` counts
+BEFORE, BEFORE_OR_SAME, BEFORE_OR_PREFIX = 0, 1, 2  # which words ``count_before`` counts
 Kind: TypeAlias = Literal["same", "accents", "form", "typo"]
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "ł": "l", "æ": "ae", "œ": "oe", "ß": "ss", "ı": "i"})
 
@@ -48,22 +48,22 @@ class TermDictionary:
     def __init__(self, words: Sequence[str]) -> None:
         folded = fold("\n".join(words)).split("\n") if words else []
         order = sorted(range(len(words)), key=folded.__getitem__)
-        self.take: Callable[[Ints], list[str]] = lambda numbers: [words[order[i]] for i in numbers.tolist()]
+        self.words_at: Callable[[Ints], list[str]] = lambda positions: [words[order[i]] for i in positions.tolist()]
         self._codes = _code_points("".join(folded[i] for i in order))
         self._ends = np.cumsum([0, *(len(folded[i]) for i in order)])
         self._accented_count = sum(map(str.__ne__, words, folded))
 
     @classmethod
     def of_folded(
-        cls, take: Callable[[Ints], list[str]], folded: bytes, sizes: Ints, accented_count: int
+        cls, words_at: Callable[[Ints], list[str]], folded: bytes, sizes: Ints, accented_count: int
     ) -> "TermDictionary":
-        """A dictionary that has been sorted: ``take`` gives the words of some numbers.
+        """A dictionary that has been sorted: ``words_at`` gives the words at some positions.
 
         ``folded`` are the words without accents, one after the other, ``sizes`` their lengths in bytes, and
         ``accented_count`` is the number of words that differ from them.
         """
         result = cls.__new__(cls)
-        result.take, result._accented_count = take, accented_count
+        result.words_at, result._accented_count = words_at, accented_count
         result._codes, result._ends = _code_points(str(folded, "utf-8")), np.cumsum([0, *sizes.tolist()])
         if len(result._codes) < len(folded):  # ends are in characters, not in bytes
             is_first = (np.frombuffer(folded, np.uint8) & 0xC0) != 0x80
@@ -76,7 +76,7 @@ class TermDictionary:
     @property
     def words(self) -> list[str]:
         """All words, sorted by their letters without accents."""
-        return self.take(np.arange(len(self)))
+        return self.words_at(np.arange(len(self)))
 
     @property
     def is_accented(self) -> bool:
@@ -90,23 +90,21 @@ class TermDictionary:
     @cached_property
     def endings(self) -> Endings:
         """The endings of its words."""
-        return count_endings(self.take, len(self))
+        return count_endings(self.words_at, len(self))
 
     def same_unaccented(self, folded: str) -> range:
-        """The numbers of the words that are the same without accents."""
+        """The positions of the words that are the same without accents."""
         word = _code_points(folded)
         return range(*(_count_before(word, self._codes, self._ends, order) for order in (BEFORE, BEFORE_OR_SAME)))
 
     def inflected(self, folded: str, same_unaccented: range) -> list[Form]:
         """Words with a long common prefix, except those that are the same."""
         common = max(MIN_COMMON, len(folded) - MAX_ENDING)
-        beginning = _code_points(folded[:common])
-        begin, end = (
-            _count_before(beginning, self._codes, self._ends, order) for order in (BEFORE, BEFORE_OR_BEGINNING)
-        )
-        similarities = _common_beginnings(_code_points(folded), self._codes, self._ends, begin, end)
+        prefix = _code_points(folded[:common])
+        begin, end = (_count_before(prefix, self._codes, self._ends, order) for order in (BEFORE, BEFORE_OR_PREFIX))
+        similarities = _common_prefixes(_code_points(folded), self._codes, self._ends, begin, end)
         near = np.flatnonzero(similarities >= MIN_SIMILARITY)
-        found = zip((begin + near).tolist(), self.take(begin + near), similarities[near].tolist(), strict=True)
+        found = zip((begin + near).tolist(), self.words_at(begin + near), similarities[near].tolist(), strict=True)
         return [
             Form(word, "form", FORM_BOOST * similarity**2)
             for i, word, similarity in found
@@ -122,7 +120,7 @@ class TermDictionary:
         near = np.flatnonzero(distances <= limit)
         return [
             Form(word, "typo", TYPO_BOOST * (1 - distance / len(folded)) ** 2)
-            for word, distance in zip(self.take(near), distances[near].tolist(), strict=True)
+            for word, distance in zip(self.words_at(near), distances[near].tolist(), strict=True)
         ]
 
 
@@ -135,12 +133,12 @@ def find_forms(dictionaries: Sequence[TermDictionary], word: str, *, is_unaccent
     folded = fold(word)
     ranges = [part.same_unaccented(folded) for part in dictionaries]
     parts = zip(dictionaries, ranges, strict=True)
-    same_unaccented = {same for part, numbers in parts if numbers for same in part.take(np.array(numbers))}
+    same_unaccented = {same for part, at in parts if at for same in part.words_at(np.array(at))}
     boost = OTHER_ACCENT_BOOST if word in same_unaccented and not is_unaccented else ACCENT_BOOST
     found = [Form(other, "same", 1.0) if other == word else Form(other, "accents", boost) for other in same_unaccented]
     if len(folded) >= MIN_LETTERS and _is_of_letters(folded):
-        for part, numbers in zip(dictionaries, ranges, strict=True):
-            inflected = part.inflected(folded, numbers)
+        for part, positions in zip(dictionaries, ranges, strict=True):
+            inflected = part.inflected(folded, positions)
             found += inflected if same_unaccented else _combined(inflected, part.similar(folded))
     return best_forms(found)
 
@@ -210,10 +208,10 @@ def _letter_sets(codes: Ints, ends: Ints) -> Array:
     return np.where(np.diff(ends) > 0, sets, np.uint64(0))
 
 
-def _common_beginnings(word: Ints, codes: Ints, ends: Ints, begin: int, end: int) -> Array:
-    from cr5.retrieval.word_kernels import common_beginnings
+def _common_prefixes(word: Ints, codes: Ints, ends: Ints, begin: int, end: int) -> Array:
+    from cr5.retrieval.word_kernels import common_prefixes
 
-    return np.asarray(common_beginnings(word, codes, ends, begin, end, MIN_COMMON, MAX_ENDING))
+    return np.asarray(common_prefixes(word, codes, ends, begin, end, MIN_COMMON, MAX_ENDING))
 
 
 def _count_before(word: Ints, codes: Ints, ends: Ints, order: int) -> int:

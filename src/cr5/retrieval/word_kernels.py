@@ -33,7 +33,7 @@ def count_before(word: Ints, codes: Ints, ends: Ints, order: int) -> int:
 
 
 @compiled
-def common_beginnings(
+def common_prefixes(
     word: Ints, codes: Ints, ends: Ints, begin: int, end: int, min_common: int, max_ending: int
 ) -> Array:
     """2 common / (length + length) for the words from ``begin`` to ``end``.

@@ -42,6 +42,7 @@ def search(state: ServerState, request: TextRequest) -> schemas.SearchResponse:
     prefer = _find_language(index, request.prefer) if request.prefer else None
     if not any(character.isalnum() for character in request.q):
         return _search_response(request.mode, request.measure, started, request.q, lang or "")
+    is_dense = request.mode == "dense"  # then these have no effect, as the interface promises
     result = index.search(
         request.q,
         lang,
@@ -50,11 +51,11 @@ def search(state: ServerState, request: TextRequest) -> schemas.SearchResponse:
         langs=langs,
         mode=request.mode,
         measure=request.measure,
-        group=request.group,
-        prefer=prefer,
+        group=None if is_dense else request.group,
+        prefer=None if is_dense else prefer,
         min_score=request.min_score,
         where=where,
-        sort=request.sort,
+        sort=None if is_dense else request.sort,
     )
     return _result_response(state, request.mode, request.measure, started, request.q, result)
 

@@ -121,7 +121,7 @@ class Accounting:
 
     # Files
 
-    def find(self, file: object) -> None:
+    def count_found(self, file: object) -> None:
         """Count a file that was found; it must be read or skipped later. The file that is being written is an error."""
         if self._output and isinstance(file, Path):
             check_not_input(self._output, [file])
@@ -136,7 +136,7 @@ class Accounting:
         is_named_so = is_unfinished or file.name == self._output.name
         return is_named_so and file.parent.resolve() == self._output.parent
 
-    def open_archive(self, file: object) -> None:
+    def replace_by_members(self, file: object) -> None:
         """No longer count an archive that was found: its members are the files."""
         self.files_found -= 1
         self._remove_pending(str(file))

@@ -220,7 +220,7 @@ def _find_files(paths: Sequence[Path], accounting: Accounting) -> list[_Catalogu
     files: list[_CatalogueFile] = []
     for path in paths:
         if not path.is_dir():
-            accounting.find(path)
+            accounting.count_found(path)
             folders = path.resolve().parts[1:-1][-2:]
             files.append(_CatalogueFile(path, folders, len(folders)))
             continue

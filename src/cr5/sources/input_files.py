@@ -64,12 +64,12 @@ def find_files(paths: Sequence[Path], accounting: Accounting) -> Iterator[InputF
         except CorpusError as error:
             accounting.unusable_file(path, "unreadable file", str(error))
             continue
-        accounting.open_archive(path)
+        accounting.replace_by_members(path)
         for member in members:
             if (resolved, member) in seen:
                 continue
             seen.add((resolved, member))
-            accounting.find(file := InputFile(path, member))
+            accounting.count_found(file := InputFile(path, member))
             if PurePosixPath(member).name.startswith("."):
                 accounting.skip_file(file, HIDDEN)
             else:
@@ -79,7 +79,7 @@ def find_files(paths: Sequence[Path], accounting: Accounting) -> Iterator[InputF
 def matching_files(path: Path, file_name: re.Pattern[str], expected: str, accounting: Accounting) -> list[Path]:
     """A file itself, or the files below a folder whose names match; ``expected`` describes these in messages."""
     if not path.is_dir():
-        accounting.find(path)
+        accounting.count_found(path)
         return [path]
     files = []
     for file in files_below(path, accounting):
@@ -100,7 +100,7 @@ def files_below(path: Path, accounting: Accounting) -> list[Path]:
     if not path.is_dir():
         if not path.exists():
             raise CorpusError(f"{path}: no such file or folder; check the spelling")
-        accounting.find(path)
+        accounting.count_found(path)
         return [path]
 
     files: list[Path] = []
@@ -110,7 +110,7 @@ def files_below(path: Path, accounting: Accounting) -> list[Path]:
         following: list[Path] = []
         for link in links:
             if link.resolve() in entered:
-                accounting.find(link)
+                accounting.count_found(link)
                 accounting.skip_file(link, LINKED)
             else:
                 files += _real_files(link, path, accounting, entered, following)
@@ -142,7 +142,7 @@ def _real_files(
             if name in linked and not is_hidden and not name.startswith("."):
                 links.append(file)
                 continue
-            accounting.find(file)
+            accounting.count_found(file)
             if is_hidden or name.startswith("."):
                 accounting.skip_file(file, HIDDEN)
             elif not file.is_file() and file.exists():  # a pipe would block

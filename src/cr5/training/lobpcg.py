@@ -62,7 +62,7 @@ class Lobpcg(Operators):
         return S, G + self.ridge * V
 
     def start_randomly(self, width: int, seed: int) -> None:
-        """Z = T X'C Y Y'C X K T X'C Y R, up to scale, with random signs R, concepts x columns."""
+        """Z = J X'C Y Y'C X K J X'C Y R, up to scale, with random signs R, concepts x columns."""
         columns, bits = np.arange(-(-width // 64), dtype=np.uint64), np.arange(64, dtype=np.uint64)
         columns += np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
         signs = partial(row_functions.random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
@@ -121,7 +121,7 @@ class Lobpcg(Operators):
         return {lang: np.hstack(of) for lang, *of in zip(self.engine.langs, *parts, strict=True)}
 
     def compute_residual(self, theta: Array, rank: int, tol: float) -> float:
-        """W = T R, E'R = A E'Z - B E'Z theta: one product with X'. Returns the relative residual.
+        """W = J R, E'R = A E'Z - B E'Z theta: one product with X'. Returns the relative residual.
 
         Columns well within their share of ``tol``, or of what rounding errors allow, are left out of W (soft locking).
         """
@@ -132,7 +132,7 @@ class Lobpcg(Operators):
         return float(np.sqrt(squares[:rank].sum()) / size)
 
     def _correction(self, theta: Array | None, name: str, target: str) -> Array:
-        """target = T R for the columns of a name: one product with X'. Returns the squared length of each column of R.
+        """target = J R for the columns of a name: one product with X'. Returns the squared length of each column of R.
 
         Without ``theta``, R is A times the columns.
         """

@@ -13,7 +13,7 @@ from cr5.training.row_functions import NamedArrays, sums, total
 
 
 class Operators:
-    """X, C, K and the preconditioner T over an engine, and the number of columns that X and X' were multiplied with."""
+    """X, C, K and the preconditioner J over an engine, and the number of columns that X and X' were multiplied with."""
 
     def __init__(self, engine: Engine, ridge: float, intercept: Intercept) -> None:
         self.engine, self.ridge, self.shared_intercept = engine, ridge, intercept == "shared"
@@ -68,7 +68,7 @@ class Operators:
         return folded
 
     def precondition(self, theta: Array | None, name: str = "Z", target: str = "W") -> Array:
-        """W = T (W - ridge Z theta); the squared length of each column in the norm of the preconditioner."""
+        """W = J (W - ridge Z theta); the squared length of each column in the norm of the preconditioner."""
         function = partial(_precondition, theta=theta, ridge=self.ridge, name=name, target=target)
         return total(self.engine.words.map(function))
 
@@ -102,9 +102,9 @@ def _subtract(rows: NamedArrays, centre: Array, name: str) -> None:
 
 
 def _precondition(rows: NamedArrays, theta: Array | None, ridge: float, name: str, target: str) -> Any:
-    """W = T R, R = X'U - ridge Z theta; the squared length of each column of E'R in the Jacobi preconditioner.
+    """W = J R, R = X'U - ridge Z theta; the squared length of each column of E'R in the Jacobi preconditioner.
 
-    That is the diagonal of B, as if words occurred independently. T has the mean of its inverse over a word's features.
+    That is the diagonal of B, as if words occurred independently. J has the mean of its inverse over a word's features.
     """
     R, inverse, weight = rows[target], rows["diagonal"][:, :1], rows["diagonal"][:, 1:]
     if theta is not None:

@@ -35,7 +35,7 @@ from cr5.training.selection import (
     list_reasons,
     select_documents,
 )
-from cr5.training.solver import OVERSAMPLING, Fit, Position, memory_needed, solve
+from cr5.training.solver import OVERSAMPLING, Fit, SolverState, memory_needed, solve
 from cr5.training.view_weights import StringsWeight, choose_strings_weight
 from cr5.training.warm_start import folded_start
 
@@ -248,13 +248,13 @@ def _fit(
     if checkpoint and ridge_path.points and not loaded and is_resumable:
         checkpoint.save(dict, state, force=True)
 
-    def save(fetch: Callable[[], dict[str, Array]], position: Position, is_stopped: bool) -> None:
+    def save(fetch: Callable[[], dict[str, Array]], position: SolverState, is_stopped: bool) -> None:
         if checkpoint and is_resumable:
             checkpoint.save(fetch, state | {"position": position}, force=is_stopped)
 
     callbacks: dict[str, Any] = {"save_checkpoint": save, "progress": progress, "should_stop": should_stop}
     is_folded = not loaded and earlier_maps is not None
-    position = Position(*loaded[1]["position"]) if loaded and "position" in loaded[1] else None
+    position = SolverState(*loaded[1]["position"]) if loaded and "position" in loaded[1] else None
     options |= {"start": start, "start_is_folded": is_folded, "position": position, "concept_sums": concept_sums}
     return solve(engine, ridge=float(ridge_path.ridge), **callbacks, **options), ridge_path, strings_weight
 

@@ -5,7 +5,7 @@ X: documents x words of one language, T: the target of every document, which is 
     minimise  1/2 |T - X Z - 1 b'|^2 + ridge/2 |Z|^2
 
 solves  B Z = X'C T,  B = X'C X + ridge I: a system for every column, solved by conjugate gradients with the Jacobi
-preconditioner of the solver, all columns at the same time. A step takes one product with X and one with X'. Subwords
+preconditioner J of the solver, all columns at the same time. A step takes one product with X and one with X'. Subwords
 are treated as in the solver: Z stands for E'Z, and inner products are Z'K Z. The preconditioner does not commute with
 K, so that the usual formulas for the step do not hold: every column takes the best combination of its last step P and
 its preconditioned residual W, from the inner products of both. Without subwords that is the same.
@@ -102,7 +102,7 @@ class _Regression(Operators):
         return len(self.targets_squared) if self.shared_intercept else super().centre(name)
 
     def residual_length(self) -> float:
-        """W = T R, R = X'C(T - X K Z) - ridge Z: one product with X'. The length of R in the preconditioner's norm."""
+        """W = J R, R = X'C(T - X K Z) - ridge Z: one product with X'. The length of R in the preconditioner's norm."""
         self.engine.documents.map(_copy_unexplained)
         self.engine.multiply_transposed("U", "W")
         self.products += len(self.targets_squared)

@@ -15,7 +15,7 @@ A language may have subwords: columns X M, linear in the words, beside its words
 in all of these formulas. The vectors that matter are combinations of the rows of X E, of the form E'Z with a row of Z
 for every word: those of subwords, M'Z, are never stored. With K = E E' = I + M M', the image of E'Z is X K Z and inner
 products are Z'K Z. The residual A E'Z - B E'Z theta is E'R, where R has a row for every word, and so is the correction
-E'T R with a preconditioner T over words. K is applied to the new columns of a step, once.
+E'J R with the preconditioner J over words. K is applied to the new columns of a step, once.
 """
 
 import time
@@ -46,12 +46,12 @@ class Fit:
     maps: per language words x rank, float32; those of its subwords are M'maps, and stacked over both and the languages,
     the columns are orthonormal. folded_maps: (I + M M') maps, what a word contributes by itself and by its subwords;
     the maps themselves without any. means: per language the mean document that centring subtracts.
-    eigenvalues: of the returned maps; energy is their sum. eigenvectors: rank x rank, the coordinates in the maps of
-    the B-orthonormal eigenvectors. residual: |A z - theta B z| over the rank columns, relative, in the norm of the
-    preconditioner; if it is above ``tol``, rounding errors, ``max_steps`` or ``should_stop`` ended the run. It is
-    infinite if ``tol`` is 0: then all steps are taken, unless rounding errors leave nothing to gain, and the last
-    residual is not computed. products: the columns that X or X' was multiplied with, in all.
-    concept_sums: Y'C X maps, concepts x rank, if they were asked for.
+    eigenvalues: of the returned maps; energy is their sum. ``regress`` returns the explained share of each column here.
+    eigenvectors: rank x rank, the coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B
+    z| over the rank columns, relative, in the norm of the preconditioner; if it is above ``tol``, rounding errors,
+    ``max_steps`` or ``should_stop`` ended the run. It is infinite if ``tol`` is 0: then all steps are taken, unless
+    rounding errors leave nothing to gain, and the last residual is not computed. products: the columns that X or X' was
+    multiplied with, in all. concept_sums: Y'C X maps, concepts x rank, if they were asked for.
     """
 
     maps: dict[str, Array]
@@ -77,7 +77,7 @@ class Fit:
         return {name: getattr(self, name) for name in ("residual", "steps", "products", "seconds", "converged")}
 
 
-class Position(NamedTuple):
+class SolverState(NamedTuple):
     """How far a fit has come: its steps, the columns of Z, the residual before the last step, and its fewest steps."""
 
     steps: int
@@ -86,7 +86,7 @@ class Position(NamedTuple):
     min_steps: int
 
 
-SaveCheckpoint: TypeAlias = Callable[[Callable[[], dict[str, Array]], Position, bool], None]
+SaveCheckpoint: TypeAlias = Callable[[Callable[[], dict[str, Array]], SolverState, bool], None]
 
 
 def reduced_rank_ridge(
@@ -126,7 +126,7 @@ def solve(
     progress: ProgressCallback = no_progress,
     start: Mapping[str, Array] | Literal["engine"] | None = None,
     start_is_folded: bool = False,
-    position: Position | None = None,
+    position: SolverState | None = None,
     save_checkpoint: SaveCheckpoint | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     oversampling: int = OVERSAMPLING,
@@ -146,7 +146,7 @@ def solve(
         began = time.perf_counter()
         problem = Lobpcg(engine, ridge, intercept)
         width = min(rank + oversampling, sum(problem.words))
-        reached = position or Position(0, width, np.inf, 0 if start else MIN_STEPS)
+        reached = position or SolverState(0, width, np.inf, 0 if start else MIN_STEPS)
         theta = _begin(problem, start, reached, seed, start_is_folded)
         steps, last, best = reached.steps, reached.residual, (np.inf, reached.steps)
         estimate = np.inf
@@ -202,7 +202,11 @@ def solve(
 
 
 def _begin(
-    problem: Lobpcg, start: Mapping[str, Array] | Literal["engine"] | None, reached: Position, seed: int, folded: bool
+    problem: Lobpcg,
+    start: Mapping[str, Array] | Literal["engine"] | None,
+    reached: SolverState,
+    seed: int,
+    folded: bool,
 ) -> Array:
     """Give a problem its first Z, and the P of the fit that it continues, if any; returns the eigenvalues."""
     engine, columns = problem.engine, reached.columns

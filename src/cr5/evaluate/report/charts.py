@@ -10,7 +10,7 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.evaluate.runs import Score
-from cr5.evaluate.systems.registry import SYSTEMS, SystemRole, registered
+from cr5.evaluate.systems.registry import SYSTEMS, SystemRole, find_entry
 
 LARGEST_K = 50  # the curves of P@k end here
 LABELLED_K = (1, 2, 5, 10, 20, 50)
@@ -37,7 +37,7 @@ class SystemStyle:
     @classmethod
     def of(cls, name: str, role: SystemRole) -> "SystemStyle":
         """The look of a system, given its name in a run; a system that is in it several times has one colour."""
-        entry = registered(name)
+        entry = find_entry(name)
         digest = zlib.crc32(name.encode(errors="replace"))
         if entry is None:
             return cls(f"o{digest % OTHER_COLOURS}", digest // OTHER_COLOURS % (len(DASHES) * MARKERS), role)

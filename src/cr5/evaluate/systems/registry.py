@@ -119,7 +119,7 @@ def display_name(system: str) -> str:
     return SYSTEMS[system].name if system in SYSTEMS else EARLIER_NAMES.get(system, system)
 
 
-def registered(name: str) -> SystemEntry | None:
+def find_entry(name: str) -> SystemEntry | None:
     """The entry of a system, given its name in a run.
 
     A run may hold a registered system several times, as "cr5" and "cr5 (training IDF)": the names begin with its key.
@@ -130,7 +130,7 @@ def registered(name: str) -> SystemEntry | None:
 
 def role_of(name: str) -> SystemRole:
     """The role of a system, given its name in a run; "baseline" for one that is not registered."""
-    entry = registered(name)
+    entry = find_entry(name)
     return entry.role if entry else "baseline"
 
 
