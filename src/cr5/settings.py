@@ -71,7 +71,7 @@ class Settings:
     tol: float = setting(
         0.05,
         "The relative residual at which the solver stops; lower it for a more exact solution, raise it to 0.1 to fit "
-        "in two thirds of the time, at a loss of about a point of P@1.",
+        "in two thirds of the time, at a loss of about a point of P@1. Rounding errors limit it to about 0.0001.",
     )
     max_steps: int = setting(100, "Maximum number of solver steps; raise it if a fit does not converge.")
     strings_weight: Weight = setting(  # noqa: RUF009

@@ -8,7 +8,7 @@ from cr5.training.engines.dense import inner_products, product
 
 # Rounding errors, by the precision of the data, relative to 1:
 
-_PRECISION = {"float32": 1e-5, "float64": 1e-10}  # relative size below which a direction of [Z, P, W] is dropped
+_PRECISION = {"float32": 1e-4, "float64": 1e-10}  # relative size below which a direction of [Z, P, W] is dropped
 _ZERO_EIGENVALUE = {"float32": 1e-4, "float64": 1e-6}  # counts as zero, relative to the largest eigenvalue
 _CANCELLED = {"float32": 1e-2, "float64": 1e-6}  # relative size below which a column of P has cancelled out
 
