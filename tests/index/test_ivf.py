@@ -60,6 +60,14 @@ def test_quantised_vectors_differ_by_a_few_millionths(n: int, rank: int, seed: i
     assert (np.abs(codes.decode(np.arange(n)) - vectors).max(axis=1) <= bound).all()
 
 
+def test_products_with_quantised_vectors_are_those_of_the_decoded_vectors() -> None:
+    rng = np.random.default_rng(0)
+    codes, rows = quantise(rng.standard_normal((50, 30)).astype(np.float32)), np.array([7, 0, 49, 7])
+    vector = rng.standard_normal(30).astype(np.float32)
+    np.testing.assert_allclose(codes.products(rows, vector), codes.decode(rows) @ vector, rtol=0, atol=1e-5)
+    assert codes.products(rows[:0], vector).shape == (0,)
+
+
 def test_a_vector_of_zeros_can_be_quantised() -> None:
     np.testing.assert_array_equal(quantise(np.zeros((2, 3), np.float32)).decode(np.array([0, 1])), np.zeros((2, 3)))
 

@@ -69,6 +69,12 @@ class Codes(NamedTuple):
         decode_codes(self.scale, self.coarse, self.fine, FINE_STEPS, rows, vectors)
         return vectors
 
+    def products(self, rows: Ints, vector: Floats) -> Floats:
+        """The inner products of some rows and a vector."""
+        from cr5.retrieval.kernels import multiply_codes
+
+        return np.asarray(multiply_codes(self.scale, self.coarse, self.fine, FINE_STEPS, rows, vector))
+
 
 def quantise(vectors: Floats) -> Codes:
     """Quantise vectors (rows x rank)."""
@@ -193,6 +199,11 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
         return np.asarray(sum(ends - begins for begins, ends in self.ranges))
 
     @cached_property
+    def list_totals(self) -> Ints:
+        """The number of rows of each list, of all languages."""
+        return np.asarray(self.list_sizes.sum(axis=1))
+
+    @cached_property
     def row_of_slot(self) -> Ints:
         """The row of every slot, -1 if there is none."""
         rows = np.full(self.next_slot, -1, np.int32)
@@ -221,12 +232,14 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
         products = multiply_vector(self.centroids, vector)
         order = np.argsort(-products)
         enough = max(min_scanned_rows, int(MIN_SCANNED_SHARE * len(self)), SCANNED_ROWS_PER_HIT * k)
-        if allowed is None:
-            needed = [(self.list_sizes, enough), (self.list_sizes[:, columns], enough // LANGUAGE_FRACTION)]
-        else:
+        if allowed is not None:
             live = live & slots_exist(allowed, self.slots)
-            needed = [(self._count_live(live)[:, columns], enough)]
-        scanned = (np.searchsorted(np.cumsum(sizes.sum(axis=1)[order]), rows) for sizes, rows in needed)
+            needed = [(self._count_live(live)[:, columns].sum(axis=1), enough)]
+        else:
+            needed = [(self.list_totals, enough)]
+            if len(columns) < len(self.langs):
+                needed.append((self.list_sizes[:, columns].sum(axis=1), enough // LANGUAGE_FRACTION))
+        scanned = (np.searchsorted(np.cumsum(sizes[order]), rows) for sizes, rows in needed)
         lists = order[: 1 + int(max(scanned))]
         refined = max(MIN_REFINED_ROWS, REFINED_ROWS_PER_HIT * k)
         candidates, estimates = np.full(refined, -1, np.int64), np.full(refined, -np.inf, np.float32)
@@ -236,7 +249,7 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
             signs, is_live = segment.signs(self.centroids), live[offset : offset + segment.size]
             sign_codes.keep_nearest(signs, is_live, begins, ends, bases, query, offset, estimates, candidates)
         candidates = candidates[candidates >= 0]
-        exact = multiply_vector(self.vectors(candidates), vector)
+        exact = self.products(candidates, vector)
         best = np.lexsort((candidates, -exact))[:k]
         return candidates[best], exact[best]
 
@@ -259,6 +272,13 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
         for segment, positions, segment_rows in self.by_segment(rows):
             vectors[positions] = segment.codes.decode(segment_rows)
         return vectors
+
+    def products(self, rows: Ints, vector: Floats) -> Floats:
+        """The inner products of some rows and a vector."""
+        products = np.empty(len(rows), np.float32)
+        for segment, positions, segment_rows in self.by_segment(rows):
+            products[positions] = segment.codes.products(segment_rows, vector)
+        return products
 
     def row_langs(self, rows: Ints) -> list[str]:
         """The languages of some rows."""

@@ -67,7 +67,7 @@ def nearest(
     one_of("measure", measure, get_args(Measure))
     vectors = _query_matrix(snapshot, vectors)
     lang, langs = index_language(snapshot, lang), index_languages(snapshot, langs)
-    if hubness is None:
+    if hubness is None and measure == "csls":
         hubness = snapshot.background.hubness(vectors)
     column = {name: j for j, name in enumerate(snapshot.model.langs)}
     known = np.flatnonzero(vectors.any(axis=1))
@@ -76,7 +76,7 @@ def nearest(
     for i in known.tolist():
         rows, cosines = snapshot.store.nearest_candidates(vectors[i], depth, langs=langs, where=where)
         scores = cosines
-        if measure == "csls":
+        if hubness is not None and measure == "csls":
             columns = [column[other] for other in rows.langs]
             scores = csls(cosines, hubness[i, columns], rows.hubness[:, column[lang]])
         position = {rows.ids[j]: j for j in np.argsort(-scores, kind="stable")[:k].tolist()}
