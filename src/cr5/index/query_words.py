@@ -155,14 +155,19 @@ def match_forms(store: Store, tokens: Sequence[str], lang: str) -> WeightedQuery
 
 
 def match_literally(store: Store, in_query_language: WeightedQuery, tokens: Sequence[str], lang: str) -> WeightedQuery:
-    """The words of a query in another language, where only the same word matches.
+    """The words of a query in another language, where only the same word matches, if documents have it.
 
     A word weighs no more than in the language of the query: a common word there may happen to be rare here.
     """
     words = list(dict.fromkeys(tokens))
+    frequencies, known = store.document_frequencies(words, lang), in_query_language.words
+    if not any(frequencies.values()):
+        return WeightedQuery(lang, [QueryWord(word.weight, {}) for word in known], in_query_language.total, {})
     idf = store.inverse_document_frequencies(words, lang)
-    weights = [min(idf[word], known.weight) for word, known in zip(words, in_query_language.words, strict=True)]
-    matched = [QueryWord(weight, {word: 1.0}) for word, weight in zip(words, weights, strict=True)]
+    matched = [
+        QueryWord(min(idf[word], same.weight), {word: 1.0} if frequencies[word] else {})
+        for word, same in zip(words, known, strict=True)
+    ]
     return WeightedQuery(lang, matched, in_query_language.total, {})
 
 
