@@ -7,12 +7,13 @@ of one) and *concepts*. It can add a language's documents, map a plain function 
 NumPy out, and compute the products that lead from one partition to another. Nothing outside this package names the
 device or the worker that holds arrays of a fit.
 
-Five words for parts:
+Six words for parts:
 
     block  the part of a partition that one array covers, such as one language or one shard
     shard  a range of a language's documents on one worker
     piece  a run of nonzeros of one sparse row
-    chunk  some neighbouring rows
+    chunk  some neighbouring rows, as many as a function is called on at a time
+    span   some neighbouring chunks, which one thread takes one after another
     panel  some neighbouring columns of a dense matrix, few enough for the cache
 """
 
