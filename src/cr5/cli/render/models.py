@@ -195,7 +195,8 @@ def _older_usage(report: dict[str, Any]) -> dict[str, Any]:
 def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
     """Print words and word pairs by contribution, strongest first."""
     out.print(f"cosine {explained.similarity:.3f}")
-    table = plain_table("", lang_a, "adds", lang_b, "adds", "pair", "adds", left=(lang_a, lang_b, "pair"))
+    value = "contribution"
+    table = plain_table("", lang_a, value, lang_b, value, "pair", value, left=(lang_a, lang_b, "pair"))
     size = max(len(explained.words_a), len(explained.words_b), len(explained.pairs))
     for i in range(size):
         cells: list[str] = []
@@ -218,8 +219,8 @@ def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
             table.add_row(view.view, f"{view.share:.2f}", f"{view.cosine:.3f}", " ~ ".join(filter(None, sides)))
         out.print(table)
         out.print(
-            "adds: a word's part of the cosine of the vectors, which is the sum of all parts; largest drop when "
-            "removed: the words whose removal lowers the cosine of a view most, which do not add up",
+            "contribution: a word's part of the cosine of the vectors, which is the sum of all parts; largest drop "
+            "when removed: the words whose removal lowers the cosine of a view most; these drops do not add up",
             style="dim",
         )
 
