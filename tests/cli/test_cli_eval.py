@@ -22,9 +22,9 @@ from published_files import word_vectors, write_published
 
 from cr5 import Cr5, Document, evaluate, read, write
 from cr5.cli import evaluation, run
+from cr5.evaluate.systems.fitted_system import FittedSystem
 from cr5.evaluate.systems.registry import KEYS, SYSTEMS
 from cr5.evaluate.systems.shared_tokens import shared_tokens
-from cr5.evaluate.systems.space import Space
 from cr5.features.tokeniser import Tokeniser
 
 SETTINGS = [
@@ -418,7 +418,7 @@ def test_cr5_trained_as_a_baseline_does_not_replace_the_model(
 def test_ctrl_c_keeps_what_was_measured(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     once: list[bool] = []
 
-    def interrupt(training: object, **options: object) -> Space:
+    def interrupt(training: object, **options: object) -> FittedSystem:
         if not once:
             once.append(True)
             signal.raise_signal(signal.SIGINT)

@@ -149,8 +149,8 @@ def documents(
         reject_if_given("only applies to the regime transitive", bridge=bridge, drop=drop)
     dictionaries = read_dictionaries(path_list(dictionary))
     entries = choose_systems(systems, bool(dictionaries))
-    spaces = {system: read_vectors(Path(folder)) for system, folder in (vectors or {}).items()}
-    if not entries and not spaces:
+    fitted_systems = {system: read_vectors(Path(folder)) for system, folder in (vectors or {}).items()}
+    if not entries and not fitted_systems:
         raise Cr5Error(f"`systems` is empty; the systems are {', '.join(KEYS)}, or all")
     check_output(output)
     started = time.perf_counter()
@@ -160,11 +160,11 @@ def documents(
         validation=validation, comparable=comparable, mask_shared=mask_shared, csls_over=csls_over, on_error=on_error,
         skipped=skipped, progress=progress, should_stop=should_stop,
     )  # fmt: skip
-    for space in spaces.values():
+    for fitted in fitted_systems.values():
         for lang, texts in held_out.texts.items():
-            space.embed(texts, lang)  # fail early if the vectors do not fit the texts
+            fitted.embed(texts, lang)  # fail early if the vectors do not fit the texts
     trainable = make_systems(entries, settings, held_out.training_texts(), dictionaries, progress)
-    trainable |= {system: as_system(space) for system, space in spaces.items()}
+    trainable |= {system: as_system(fitted) for system, fitted in fitted_systems.items()}
     if comparable and not mask_shared:
         trainable |= make_systems([SYSTEMS["upper-bound"]], settings, {})
     run = evaluate_documents(

@@ -89,10 +89,10 @@ def evaluate_held_out(model: Cr5, held_out: Path, progress: ProgressCallback = n
     tokeniser = model.settings.tokeniser
     counted = read_texts(read_batches(held_out, langs=model.langs), tokeniser).languages
     baseline = {SYSTEMS["shared-tokens"].name: shared_tokens(counted, rank=model.rank, seed=0)}
-    spaces = {**load_systems(model, model.langs, None, progress).spaces, **baseline}
+    fitted_systems = {**load_systems(model, model.langs, None, progress).fitted_systems, **baseline}
     sizes = [len(pair) for pair in pairs]
     most = f"{min(sizes):,} to {max(sizes):,}" if min(sizes) < max(sizes) else f"{max(sizes):,}"
     return evaluate_sentences(
-        PretrainedSystems(spaces, tokeniser), pairs, queries=MAX_CONCEPTS, separate=0.0,
+        PretrainedSystems(fitted_systems, tokeniser), pairs, queries=MAX_CONCEPTS, separate=0.0,
         title=f"{most} held-out articles of each pair of languages", progress=progress,
     )  # fmt: skip
