@@ -341,7 +341,8 @@ def test_a_failed_run_writes_nothing(corpus: Path, tmp_path: Path, fails: Callab
         ("--split SPLIT --seed 1", "--seed is determined by the split SPLIT; leave it out"),
         ("--split SPLIT --queries 20", "--queries is determined by the split SPLIT; leave it out"),
         ("--low-resource 20", "--low-resource only applies to the regime low-resource; leave it out"),
-        ("--bridge aa", "--bridge only applies to the regime transitive; leave it out"),
+        ("--pivot aa", "--pivot only applies to the regime transitive; leave it out"),
+        ("--bridge aa", "--pivot only applies to the regime transitive; leave it out"),
         ("--drop", "--drop only applies to the regime transitive; leave it out"),
         ("--texts there --json", "--texts only writes texts; leave out --json"),
         ("--systems ,", "--systems is empty; the systems are"),
@@ -497,7 +498,7 @@ def test_all_files_are_written_when_the_reader_of_the_output_closes_it(corpus: P
 def test_a_command_has_the_parameters_and_defaults_of_its_function(task: str) -> None:
     """So that the two lists cannot drift apart."""
     only_command = {"documents": {"corpora", "preset", "rank", "ridge", "setting", "held_out_texts"}}
-    only_function = {"documents": {"corpus", "settings", "name", "skipped", "should_stop"}}
+    only_function = {"documents": {"corpus", "settings", "name", "skipped", "should_stop", "bridge"}}
     command = dict(inspect.signature(getattr(evaluation, task)).parameters)
     function = dict(inspect.signature(getattr(evaluate, task)).parameters)
     assert command.keys() - function.keys() == only_command.get(task, set()) | {"details", "json"}

@@ -423,7 +423,7 @@ def test_a_stopped_evaluation_keeps_what_was_measured(held_out: HeldOutDocuments
     assert run.notes == ["stopped before joint, third: 1 of 3 trainings are missing"]
 
 
-def test_trainings_of_the_same_languages_with_different_bridges_are_all_listed(run: Run) -> None:
+def test_trainings_of_the_same_languages_with_different_pivots_are_all_listed(run: Run) -> None:
     assert [t.langs for t in run.trained if t.regime == "transitive"] == [
         ["aa", "bb", "cc"], ["aa", "cc", "bb"], ["bb", "cc", "aa"],
     ]  # fmt: skip
@@ -442,11 +442,11 @@ def test_the_signature_says_that_shared_concepts_were_dropped() -> None:
     assert "|transitive via cc, shared concepts dropped|" in runs[1].scores[0].signature
 
 
-def test_an_unknown_bridge_is_refused_before_anything_is_trained(held_out: HeldOutDocuments) -> None:
+def test_an_unknown_pivot_is_refused_before_anything_is_trained(held_out: HeldOutDocuments) -> None:
     seen: list[set[int]] = []
     systems: dict[str, System] = {"spy": lambda training, *, rank, seed: Spy(training, seen)}
-    with pytest.raises(Cr5Error, match=r"`bridge=xx`.* aa, bb, cc"):
-        evaluate_documents(held_out, systems, title="", regimes=REGIMES, bridge="xx")
+    with pytest.raises(Cr5Error, match=r"`pivot=xx`.* aa, bb, cc"):
+        evaluate_documents(held_out, systems, title="", regimes=REGIMES, pivot="xx")
     assert not seen
 
 

@@ -66,6 +66,7 @@ def documents(
     mask_shared: bool = False,
     csls_over: CslsOver = "queries",
     low_resource: int | None = None,
+    pivot: str | None = None,
     bridge: str | None = None,
     drop: bool = False,
     dictionary: Paths = (),
@@ -92,7 +93,7 @@ def documents(
     regimes
         What to train on. "joint": all languages together. "pairwise": the concepts that both languages of a pair
         have. "low-resource": ``low_resource`` of these. "transitive": the two languages share no training concept,
-        but each shares some with a third, the bridge. Several, or "all".
+        but each shares some with a third, the pivot. Several, or "all".
     settings
         The settings of cr5: a dict such as {"rank": 100}, a ``Cr5``, or ``Settings``. The other systems use its rank,
         seed and tokeniser, and the limits of different words apply to the documents of all systems.
@@ -118,8 +119,10 @@ def documents(
         texts in the query language.
     low_resource
         Training concepts of a pair in the regime "low-resource", 1000 by default.
-    bridge
+    pivot
         The third language in the regime "transitive"; by default the one that shares most with both.
+    bridge
+        The earlier name of ``pivot``.
     drop
         In the regime "transitive", drop the concepts that both languages have, as in the paper, instead of assigning
         each to one of the two.
@@ -145,8 +148,9 @@ def documents(
     chosen_regimes = choose_regimes(regimes)
     if "low-resource" not in chosen_regimes:
         reject_if_given("only applies to the regime low-resource", low_resource=low_resource)
+    pivot = bridge if pivot is None else pivot
     if "transitive" not in chosen_regimes:
-        reject_if_given("only applies to the regime transitive", bridge=bridge, drop=drop)
+        reject_if_given("only applies to the regime transitive", pivot=pivot, drop=drop)
     dictionaries = read_dictionaries(path_list(dictionary))
     entries = choose_systems(systems, bool(dictionaries))
     fitted_systems = {system: read_vectors(Path(folder)) for system, folder in (vectors or {}).items()}
@@ -176,7 +180,7 @@ def documents(
         rank=settings.nominal_rank,
         seed=settings.seed,
         low_resource=LOW_RESOURCE if low_resource is None else low_resource,
-        bridge=bridge,
+        pivot=pivot,
         drop_shared=drop,
         facts={"settings": settings.to_json(), "skipped": skipped.counts},
         progress=progress,

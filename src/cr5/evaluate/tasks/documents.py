@@ -20,7 +20,7 @@ from cr5.evaluate.splits import (
     PairQueries,
     QuerySet,
     Split,
-    choose_bridge,
+    choose_pivot,
     count_shared_concepts,
     training_rows,
 )
@@ -178,7 +178,7 @@ def evaluate_documents(
     rank: int = 300,
     seed: int = 0,
     low_resource: int = LOW_RESOURCE,
-    bridge: str | None = None,
+    pivot: str | None = None,
     drop_shared: bool = False,
     facts: Mapping[str, Any] | None = None,
     progress: ProgressCallback = no_progress,
@@ -212,14 +212,14 @@ def evaluate_documents(
     }
     _note_languages_without_queries(builder, split, filtered)
     if "transitive" in regimes:
-        choose_bridge(split, filtered, split.pairs[0].langs, bridge)  # fail early
+        choose_pivot(split, filtered, split.pairs[0].langs, pivot)  # fail early
     wanted = None if pairs is None else [set(pair) for pair in pairs]
     evaluated = [pair for pair in split.pairs if wanted is None or set(pair.langs) in wanted]
     plan = [(r, group) for r in regimes for group in ([evaluated] if r == "joint" else [[p] for p in evaluated])]
     total = len(plan) * len(systems)
     monolingual_candidates: dict[tuple[str, str], TokenisedTexts] = {}
     for i, (regime, group) in enumerate(plan):
-        training = _training_set(held_out, regime, group, low_resource, bridge, drop_shared, builder)
+        training = _training_set(held_out, regime, group, low_resource, pivot, drop_shared, builder)
         if training is None:
             continue
         for j, (name, system) in enumerate(systems.items()):
@@ -282,16 +282,14 @@ def _training_set(
     regime: Regime,
     pairs: list[PairQueries],
     low_resource: int,
-    bridge: str | None,
+    pivot: str | None,
     drop_shared: bool,
     builder: RunBuilder,
 ) -> _TrainingSet | None:
     """What a regime trains on, for one pair or, jointly, for all; None, with a note, if nothing is left."""
     split, corpus = held_out.split, held_out.filtered_corpus
     langs = None if regime == "joint" else pairs[0].langs
-    rows = training_rows(
-        split, corpus, regime, langs, low_resource=low_resource, bridge=bridge, drop_shared=drop_shared
-    )
+    rows = training_rows(split, corpus, regime, langs, low_resource=low_resource, pivot=pivot, drop_shared=drop_shared)
     texts = {lang: corpus.languages[lang].select_rows(chosen) for lang, chosen in rows.items()}
     label, details = str(regime), str(regime)
     if langs is not None:
@@ -301,7 +299,7 @@ def _training_set(
         if (left := count_shared_concepts(texts, *langs)) < low_resource:
             builder.note(f"{label}: {left} concepts to train on, fewer than {low_resource}", group="few concepts")
     if langs is not None and regime == "transitive":
-        details += f" via {choose_bridge(split, corpus, langs, bridge)}"
+        details += f" via {choose_pivot(split, corpus, langs, pivot)}"
         details += ", shared concepts dropped" if drop_shared else ""
     if empty := [lang for lang, documents in texts.items() if not len(documents)]:
         builder.note(f"{label}: nothing left to train on in {', '.join(empty)}", group=f"nothing left, {regime}")

@@ -40,7 +40,7 @@ from cr5.settings import make_settings
 DOCUMENT_WORDS, QUERY_WORDS = (50, 1000), (100, 700)  # the fewest and the most frequent words
 LOW_RESOURCE_CONCEPTS = 10_000
 PAPER_LANGS = ("da", "en", "it", "vi")
-BRIDGE = "en"  # the third language of transitive training
+PIVOT = "en"  # the third language of transitive training
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def reproduce(
             rank=of_part.nominal_rank,
             seed=data.seed,
             low_resource=low_resource,
-            bridge=BRIDGE if BRIDGE in chosen else None,
+            pivot=PIVOT if PIVOT in chosen else None,
             drop_shared=True,
             progress=progress,
         )
