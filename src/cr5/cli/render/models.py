@@ -12,7 +12,7 @@ from cr5.message_parts import format_bytes, plural
 from cr5.model import Cr5
 from cr5.retrieval.explanations import Explanation
 from cr5.storage.model_files import LanguageSize
-from cr5.training.selection import few_concepts
+from cr5.training.selection import few_concepts_warnings
 
 # A word is shown next to a view if the view's cosine falls by at least so much without it, and by this share of itself.
 MIN_FALL, MIN_FALL_SHARE = 0.001, 0.01
@@ -86,7 +86,7 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
     if report.get("ridge_note"):
         out.print(report["ridge_note"])
     if seconds is None:  # otherwise training has warned of it
-        for few in few_concepts(report["concepts"], chosen.weighting.min_documents):
+        for few in few_concepts_warnings(report["concepts"], chosen.weighting.min_documents):
             out.print(settings_as_options(str(few)))
     if "corpus" in report:
         usage_lines(usage, chosen.weighting)
