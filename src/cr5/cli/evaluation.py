@@ -160,7 +160,7 @@ def documents(
         bool,
         typer.Option(
             "--mask-shared",
-            help="Remove the words that a held-out document shares with its version in another language.",
+            help="Remove the words that a held-out document shares with its counterpart in another language.",
         ),
     ] = False,
     csls_over: CslsOverOption = "queries",

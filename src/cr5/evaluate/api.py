@@ -113,7 +113,7 @@ def documents(
         Turn a parallel corpus with one paragraph a line into a comparable one: of L languages, language i keeps the
         paragraphs i, i + L, … An upper bound is then measured as well, TF-IDF within the query language.
     mask_shared
-        Remove from held-out documents the words that another language's version has as well.
+        Remove from held-out documents the words that their counterparts in other languages have as well.
     csls_over
         The texts over which CSLS takes the neighbourhoods of candidates: "queries", or "background", other held-out
         texts in the query language.
