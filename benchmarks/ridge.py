@@ -30,8 +30,8 @@ from cr5._typing import Ints
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read
-from cr5.evaluate.systems.cr5_system import Cr5Space
-from cr5.evaluate.systems.space import WordSpellings
+from cr5.evaluate.systems.cr5_system import Cr5VectorSystem
+from cr5.evaluate.systems.fitted_system import WordSpellings
 from cr5.evaluate.systems.views import Cr5Views
 from cr5.evaluate.tasks.words import WordQueries, answer_ranks, read_word_queries
 from cr5.features.counts import WordCounts
@@ -222,18 +222,18 @@ def lexicon_precision(views: Cr5Views, dictionaries: Iterable[WordQueries]) -> f
     return float(np.mean(precisions))
 
 
-def measure_views(space: Cr5Space, test: CountedCorpus, dictionaries: list[WordQueries]) -> dict[str, Any]:
+def measure_views(fitted: Cr5VectorSystem, test: CountedCorpus, dictionaries: list[WordQueries]) -> dict[str, Any]:
     """The figures of the default system, which compares documents by all views and words also by their spelling."""
 
     @cache
     def lexicon(source: str, target: str) -> Lexicon:
-        return make_lexicon(*(WordVectors(space.words(lang), space.word_vectors(lang)) for lang in (source, target)))
+        return make_lexicon(*(WordVectors(fitted.words(lang), fitted.word_vectors(lang)) for lang in (source, target)))
 
-    views = Cr5Views(space, lexicon)
+    views = Cr5Views(fitted, lexicon)
     return {
         "strings_weight": views.scorer.weights["strings"],
         "documents": view_precision(views, test),
-        "words": word_precision(dict(space.languages), dictionaries, views.word_spellings),
+        "words": word_precision(dict(fitted.languages), dictionaries, views.word_spellings),
         "lexicon": lexicon_precision(views, dictionaries),
     }
 
@@ -261,7 +261,7 @@ def measure(
             "seconds": time.perf_counter() - began,
         }
         if given.views:
-            line["views"] = measure_views(Cr5Space(languages, settings, report), test, dictionaries)
+            line["views"] = measure_views(Cr5VectorSystem(languages, settings, report), test, dictionaries)
             line["seconds"] = time.perf_counter() - began
         if ridge == "auto":
             sizes = {lang: facts["documents"] for lang, facts in report["languages"].items()}

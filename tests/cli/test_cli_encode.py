@@ -252,5 +252,5 @@ def test_words_that_hardly_change_a_view_are_not_shown(capsys: pytest.CaptureFix
     shown = [line.split()[3:] for line in printed.splitlines() if line.startswith((" dense", " strings"))]
     assert shown == [["strong"], ["strong,", "weak"]]
     legend = " ".join(printed.split())
-    assert "adds: a word's part of the cosine of the vectors, which is the sum of all parts" in legend
+    assert "contribution: a word's part of the cosine of the vectors, which is the sum of all parts" in legend
     assert "largest drop when removed: the words whose removal lowers the cosine of a view most" in legend

@@ -1,4 +1,4 @@
-"""``cr5 eval`` and ``cr5 reproduce``: what they print and write, and their error messages."""
+"""``cr5 eval``: what it prints and writes, and its error messages."""
 
 import csv
 import inspect
@@ -17,15 +17,12 @@ import numpy as np
 import pytest
 from html_tree import parse
 from limits import file_size_limit
-from miniature import write_miniature
-from published_files import word_vectors, write_published
 
-from cr5 import Cr5, Document, evaluate, read, write
+from cr5 import Cr5, evaluate, read, write
 from cr5.cli import evaluation, run
+from cr5.evaluate.systems.fitted_system import FittedSystem
 from cr5.evaluate.systems.registry import KEYS, SYSTEMS
 from cr5.evaluate.systems.shared_tokens import shared_tokens
-from cr5.evaluate.systems.space import Space
-from cr5.features.tokeniser import Tokeniser
 
 SETTINGS = [
     "--rank", "40", "--ridge", "0.3", "--set", "min_documents=2", "--set", "min_unique=5", "--set", "subwords=false",
@@ -37,19 +34,6 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("corpora") / "corpus.jsonl"
     write(path, madeup.corpus(concepts=300))
     return path
-
-
-@pytest.fixture
-def done(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Run a command that must end well; returns what it printed."""
-
-    def call(*arguments: object) -> str:
-        code = run([str(argument) for argument in arguments])
-        caught = capsys.readouterr()
-        assert code == 0, caught.err
-        return caught.out
-
-    return call
 
 
 @pytest.fixture
@@ -238,56 +222,6 @@ def test_a_trained_model_is_evaluated_on_sentences_and_words(
         assert max(map(len, text.splitlines())) <= 80
 
 
-@pytest.mark.slow
-def test_the_paper_is_reproduced_on_a_miniature(tmp_path: Path, done: Callable[..., str]) -> None:
-    names = {"aa": "da", "bb": "en", "cc": "vi"}
-    random = np.random.default_rng(0)
-    there = [d for d in madeup.corpus(concepts=500) if random.random() < 0.8]
-    write_miniature(tmp_path / "data", [Document(d.concept, names[d.lang], d.text) for d in there], Tokeniser())
-    given = [
-        "reproduce", "wsdm19", tmp_path / "data", "--documents", "5", "1000", "--asked", "5", "1000",
-        "--low-resource", "60", "--rank", "30", "--set", "min_documents=2",
-    ]  # fmt: skip
-    printed = done(*given, "-o", tmp_path / "out")
-    assert max(map(len, printed.splitlines())) <= 80
-    for title in ("(a) MUSE", "(b) joint", "(c) pairwise", "(d) pairwise training, low", "(e) transitive"):
-        assert title in printed
-    plain = json.loads((tmp_path / "out" / "run.json").read_text())
-    [score] = [
-        s for s in plain["scores"]
-        if (s["regime"], s["source"], s["target"], s["measure"]) == ("transitive", "da", "vi", "cosine")
-    ]  # fmt: skip
-    section = printed[printed.index("(e) transitive") :]
-    figures = re.findall(r"\d+\.\d", section)
-    assert figures[:3] == [f"{score['precision'][k]:.1f}" for k in ("1", "5", "10")]
-    assert "21.6" in section  # the paper's own
-    assert "37.7" in printed[: printed.index("(b) joint")]
-
-
-@pytest.mark.slow
-def test_published_vectors_are_measured_beside_the_paper(
-    tmp_path: Path, done: Callable[..., str], fails: Callable[..., str]
-) -> None:
-    names = {"aa": "da", "bb": "en"}
-    documents = [d for d in madeup.corpus(concepts=300) if d.lang in names]
-    write_miniature(tmp_path / "data", [Document(d.concept, names[d.lang], d.text) for d in documents], Tokeniser())
-    model = Cr5("wsdm19", rank=30, ridge=1.0, idf_power=0.0, min_documents=2, min_unique=5).fit(documents)
-    write_published(tmp_path / "files", "joint_4", word_vectors(model, names))
-    (tmp_path / "da-en.tsv").write_text(f"{madeup.word('aa', 1)}\t{madeup.word('bb', 1)}\n", encoding="utf-8")
-    given = [
-        "reproduce", "wsdm19", tmp_path / "data", "--document-words", "5", "1000", "--query-words", "5", "1000",
-        "--published", tmp_path / "files", "--model-name", "joint_4", "--words", tmp_path / "da-en.tsv",
-    ]  # fmt: skip
-    printed = done(*given, "-o", tmp_path / "out")
-    assert "ours" in printed[printed.index("(b) joint") : printed.index("(c) pairwise")]
-    assert "ours" not in printed[printed.index("(c) pairwise") : printed.index("(e) transitive")]
-    assert "cr5 as published puts the right translation first" in " ".join(printed.split())
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"documents", "words"}
-    assert set(json.loads(done(*given, "--json"))) == {"documents", "words"}
-    assert "--model-name" in fails("reproduce", "wsdm19", tmp_path, "--published", tmp_path / "files")
-    assert "leave them out with --published" in fails(*given, "--rank", "30")
-
-
 def test_an_unknown_name_is_refused_with_the_known_ones(
     corpus: Path, tmp_path: Path, fails: Callable[..., str]
 ) -> None:
@@ -341,7 +275,8 @@ def test_a_failed_run_writes_nothing(corpus: Path, tmp_path: Path, fails: Callab
         ("--split SPLIT --seed 1", "--seed is determined by the split SPLIT; leave it out"),
         ("--split SPLIT --queries 20", "--queries is determined by the split SPLIT; leave it out"),
         ("--low-resource 20", "--low-resource only applies to the regime low-resource; leave it out"),
-        ("--bridge aa", "--bridge only applies to the regime transitive; leave it out"),
+        ("--pivot aa", "--pivot only applies to the regime transitive; leave it out"),
+        ("--bridge aa", "--pivot only applies to the regime transitive; leave it out"),
         ("--drop", "--drop only applies to the regime transitive; leave it out"),
         ("--texts there --json", "--texts only writes texts; leave out --json"),
         ("--systems ,", "--systems is empty; the systems are"),
@@ -418,7 +353,7 @@ def test_cr5_trained_as_a_baseline_does_not_replace_the_model(
 def test_ctrl_c_keeps_what_was_measured(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     once: list[bool] = []
 
-    def interrupt(training: object, **options: object) -> Space:
+    def interrupt(training: object, **options: object) -> FittedSystem:
         if not once:
             once.append(True)
             signal.raise_signal(signal.SIGINT)
@@ -497,7 +432,7 @@ def test_all_files_are_written_when_the_reader_of_the_output_closes_it(corpus: P
 def test_a_command_has_the_parameters_and_defaults_of_its_function(task: str) -> None:
     """So that the two lists cannot drift apart."""
     only_command = {"documents": {"corpora", "preset", "rank", "ridge", "setting", "held_out_texts"}}
-    only_function = {"documents": {"corpus", "settings", "name", "skipped", "should_stop"}}
+    only_function = {"documents": {"corpus", "settings", "name", "skipped", "should_stop", "bridge"}}
     command = dict(inspect.signature(getattr(evaluation, task)).parameters)
     function = dict(inspect.signature(getattr(evaluate, task)).parameters)
     assert command.keys() - function.keys() == only_command.get(task, set()) | {"details", "json"}

@@ -95,13 +95,13 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
 ) -> None:
     out, err = printed("index", model_folder, corpus, "-o", tmp_path / "index")
     assert "120 documents, rank 60" in out
-    assert "added: 120 new, 0 renewed, 0 unchanged" in out
+    assert "added: 120 new, 0 replaced, 0 unchanged" in out
     assert "Next: cr5 search" in out
     assert err == ""
     more = [Document("Q000", "aa", FEW[3].text), Document("Q1", "fr", "le chien"), Document("Q2", "cc", "zzz")]
     write(tmp_path / "more.jsonl", more)
     out, err = printed("index", model_folder, tmp_path / "more.jsonl", "-o", tmp_path / "index")
-    assert "added: 0 new, 1 renewed, 0 unchanged, 1 in other languages left out" in out
+    assert "added: 0 new, 1 replaced, 0 unchanged, 1 in other languages left out" in out
     assert "documents are left out: 1 document (cc 1) without a word that the model knows could not be found" in err
     assert "documents are left out: the index has no language fr; its languages are aa, bb, cc" in err
     out, _ = printed("index", "-o", tmp_path / "index", "--delete", "aa:Q000", "--delete", "nothing", "--check")

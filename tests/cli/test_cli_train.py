@@ -203,8 +203,8 @@ def test_a_fit_that_has_not_converged_warns_and_is_saved(
     assert "not converged" in caught.out
     warning = Cr5.load(tmp_path / "model").report["warning"]
     assert warning.startswith("the fit stopped after 1 step at residual")
-    assert warning.endswith("raise `max_steps` or `tol`")
-    assert caught.err.endswith("raise --set max_steps or --set tol\n")
+    assert warning.endswith("increase `max_steps` or `tol`")
+    assert caught.err.endswith("increase --set max_steps or --set tol\n")
 
 
 @pytest.mark.parametrize(

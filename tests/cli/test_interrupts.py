@@ -23,11 +23,11 @@ SMALL_CORPUS = "warning: only 150 shared concepts, "
 
 # The command, with a pause at a stage; the file REACHED appears when it begins.
 PAUSED = """
-import os, sys, time
+import os, time
 from contextlib import contextmanager
 from pathlib import Path
 import cr5.cli.render.console as console, cr5.storage.model_files as model_files
-from cr5.cli import run
+from cr5.cli import main
 stage, reached = os.environ["STAGE"], Path(os.environ["REACHED"])
 def pause():
     reached.touch()
@@ -42,7 +42,7 @@ def slowly(*arguments):
         pause()
     write(*arguments)
 model_files._write = slowly
-sys.exit(run(sys.argv[1:]))
+main()
 """
 
 

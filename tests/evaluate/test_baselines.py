@@ -20,11 +20,11 @@ from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error
 from cr5.evaluate.systems.bm25 import bm25
 from cr5.evaluate.systems.esa import cl_esa
+from cr5.evaluate.systems.fitted_system import FittedSystem, NotApplicableError, System
 from cr5.evaluate.systems.inverted_indexing import inverted
 from cr5.evaluate.systems.lsi import cl_lsi
 from cr5.evaluate.systems.registry import SYSTEMS, make_systems
 from cr5.evaluate.systems.shared_tokens import shared_tokens
-from cr5.evaluate.systems.space import NotApplicableError, Space, System
 from cr5.evaluate.systems.within_language import within_language
 from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
@@ -66,8 +66,8 @@ def unit(X: Array) -> Array:
     return np.asarray(X / np.where(norms > 0, norms, 1))
 
 
-def precision(space: Space, held_out: dict[str, TokenisedTexts], source: str, target: str) -> float:
-    queries, candidates = space.pair(held_out[source], source, held_out[target], target)
+def precision(fitted: FittedSystem, held_out: dict[str, TokenisedTexts], source: str, target: str) -> float:
+    queries, candidates = fitted.pair(held_out[source], source, held_out[target], target)
     ranks = counterpart_ranks(queries, held_out[source].concepts, candidates, held_out[target].concepts)
     return 100 * float((ranks == 1).mean())
 
@@ -122,17 +122,17 @@ def training(documents: list[Document]) -> dict[str, TokenisedTexts]:
 def test_crosslingual_baselines_find_most_counterparts(
     system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
-    space = system(training, rank=60, seed=0)
+    fitted = system(training, rank=60, seed=0)
     for source, target in (("aa", "bb"), ("bb", "aa"), ("cc", "aa")):
-        assert precision(space, held_out, source, target) > 70
+        assert precision(fitted, held_out, source, target) > 70
 
 
 @pytest.mark.parametrize("system", CROSSLINGUAL)
 def test_two_languages_are_enough(
     system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
-    space = system({lang: training[lang] for lang in ("cc", "bb")}, rank=60, seed=0)
-    assert precision(space, held_out, "bb", "cc") > 70
+    fitted = system({lang: training[lang] for lang in ("cc", "bb")}, rank=60, seed=0)
+    assert precision(fitted, held_out, "bb", "cc") > 70
 
 
 @pytest.mark.parametrize("system", CROSSLINGUAL)
@@ -142,8 +142,8 @@ def test_shuffled_training_concepts_score_at_chance(
     found = []
     for seed in range(4):
         shuffled = madeup.shuffled(madeup.split(documents)[0], seed)
-        space = system(texts(shuffled), rank=60, seed=0)
-        found += [precision(space, held_out, *pair) for pair in (("aa", "bb"), ("cc", "bb"))]
+        fitted = system(texts(shuffled), rank=60, seed=0)
+        found += [precision(fitted, held_out, *pair) for pair in (("aa", "bb"), ("cc", "bb"))]
     # 320 questions, each right with probability 1 / 40.
     p = 1 / madeup.HELD_OUT
     assert np.mean(found) < 100 * (p + 4 * math.sqrt(p * (1 - p) / (8 * madeup.HELD_OUT)))
@@ -153,10 +153,10 @@ def test_shuffled_training_concepts_score_at_chance(
 def test_without_a_shared_string_the_shared_word_baselines_find_nothing(
     system: System, training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
-    space = system(training, rank=60, seed=0)
-    queries, candidates = space.pair(held_out["aa"], "aa", held_out["bb"], "bb")
+    fitted = system(training, rank=60, seed=0)
+    queries, candidates = fitted.pair(held_out["aa"], "aa", held_out["bb"], "bb")
     assert not (queries @ candidates.T).sum()
-    assert precision(space, held_out, "aa", "bb") == 0
+    assert precision(fitted, held_out, "aa", "bb") == 0
 
 
 @pytest.mark.parametrize("system", CROSSLINGUAL)
@@ -187,9 +187,9 @@ def test_rows_have_length_one(
 def test_a_language_that_was_not_trained_is_refused(
     system: System, name: str, training: dict[str, TokenisedTexts]
 ) -> None:
-    space = system({lang: training[lang] for lang in ("aa", "bb")}, rank=20, seed=0)
+    fitted = system({lang: training[lang] for lang in ("aa", "bb")}, rank=20, seed=0)
     with pytest.raises(NotApplicableError) as error:
-        space.pair(training["cc"], "cc", training["aa"], "aa")
+        fitted.pair(training["cc"], "cc", training["aa"], "aa")
     assert str(error.value) == f"{name} was not trained on language cc; its languages are aa, bb"
 
 
@@ -201,10 +201,10 @@ def test_reports_are_plain_values(training: dict[str, TokenisedTexts]) -> None:
 
 def test_a_word_s_vector_is_that_of_a_text_of_this_word_alone(training: dict[str, TokenisedTexts]) -> None:
     for system in (cl_lsi, inverted):
-        space = system(training, rank=20, seed=0)
-        words = space.words("aa")[:9]
+        fitted = system(training, rank=20, seed=0)
+        words = fitted.words("aa")[:9]
         texts = TokenisedTexts(Tokeniser()(words, "aa"), np.arange(len(words)), words)
-        rows, vectors = np.asarray(space.embed(texts, "aa")), space.word_vectors("aa")[:9]
+        rows, vectors = np.asarray(fitted.embed(texts, "aa")), fitted.word_vectors("aa")[:9]
         np.testing.assert_allclose(rows, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), atol=1e-5)
 
 
@@ -222,7 +222,7 @@ BASELINES = {key: entry for key, entry in SYSTEMS.items() if entry.role == "base
 
 
 @pytest.fixture(scope="module", params=BASELINES)
-def baseline(request: pytest.FixtureRequest, named: dict[str, TokenisedTexts]) -> Space:
+def baseline(request: pytest.FixtureRequest, named: dict[str, TokenisedTexts]) -> FittedSystem:
     entry = BASELINES[request.param]
     if entry.package:
         pytest.importorskip(entry.package.module)
@@ -231,7 +231,9 @@ def baseline(request: pytest.FixtureRequest, named: dict[str, TokenisedTexts]) -
     return system(named, rank=20, seed=0)
 
 
-def test_views_have_rows_of_one_width_in_single_precision(baseline: Space, held_out: dict[str, TokenisedTexts]) -> None:
+def test_views_have_rows_of_one_width_in_single_precision(
+    baseline: FittedSystem, held_out: dict[str, TokenisedTexts]
+) -> None:
     few = held_out["bb"].select_rows(np.arange(7))
     for view in baseline.views(held_out["aa"], "aa", few, "bb"):
         assert (view.queries.shape[0], view.candidates.shape[0]) == (madeup.HELD_OUT, 7)
@@ -240,7 +242,7 @@ def test_views_have_rows_of_one_width_in_single_precision(baseline: Space, held_
         assert all(isinstance(X, np.ndarray | csr_array) for X in (view.queries, view.candidates))
 
 
-def test_texts_without_words_get_empty_rows(baseline: Space) -> None:
+def test_texts_without_words_get_empty_rows(baseline: FittedSystem) -> None:
     for view in baseline.views(empty("aa"), "aa", empty("bb"), "bb"):
         for X in (view.queries, view.candidates):
             assert not dense(X)[1].any()
@@ -250,7 +252,7 @@ def test_texts_without_words_get_empty_rows(baseline: Space) -> None:
         assert view.queries.shape[0] == view.candidates.shape[0] == 0
 
 
-def test_a_baseline_has_a_report_of_plain_values(baseline: Space) -> None:
+def test_a_baseline_has_a_report_of_plain_values(baseline: FittedSystem) -> None:
     assert json.loads(json.dumps(dict(baseline.report))) == dict(baseline.report)
 
 
@@ -264,11 +266,11 @@ def test_lsi_is_the_dense_svd_of_merged_documents(held_out: dict[str, TokenisedT
     merged = np.hstack([summed(X, training[lang].concepts, concepts) for lang, X in blocks.items()])
     V = np.linalg.svd(merged, full_matrices=False)[2][:35].T
     parts = dict(zip(blocks, np.split(V, np.cumsum([X.shape[1] for X in blocks.values()])[:-1]), strict=True))
-    space = cl_lsi(training, rank=35, seed=0)
+    fitted = cl_lsi(training, rank=35, seed=0)
     expected, found = {}, {}
     for lang in ("aa", "cc"):
         expected[lang] = unit(tfidf(held_out[lang], training[lang], power=2.0)[1] @ parts[lang])
-        found[lang] = dense(space.embed(held_out[lang], lang))
+        found[lang] = dense(fitted.embed(held_out[lang], lang))
     for source, target in (("aa", "aa"), ("aa", "cc")):  # signs are free, products are not
         np.testing.assert_allclose(found[source] @ found[target].T, expected[source] @ expected[target].T, atol=1e-4)
 
@@ -279,9 +281,9 @@ def test_the_rank_is_limited_by_the_data(system: System) -> None:
     repeated = {
         lang: own.select_rows(np.repeat(np.flatnonzero(own.concepts < 10), 2)) for lang, own in training.items()
     }
-    space = system(repeated, rank=500, seed=0)
-    assert 5 < space.report["rank"] <= 10
-    assert dense(space.embed(training["aa"], "aa")).shape[1] == space.report["rank"]
+    fitted = system(repeated, rank=500, seed=0)
+    assert 5 < fitted.report["rank"] <= 10
+    assert dense(fitted.embed(training["aa"], "aa")).shape[1] == fitted.report["rank"]
 
 
 @pytest.mark.parametrize("system", [cl_lsi, inverted])
@@ -338,8 +340,8 @@ def test_esa_is_the_cosines_with_the_documents_that_both_languages_have(
     training = several()
     index = sorted(set(training["bb"].concepts.tolist()) & set(training["cc"].concepts.tolist()))
     assert len(index) == 25
-    space = cl_esa(training, rank=1, seed=0, top_cosines=strongest, batch_texts=17)
-    left, right = space.pair(held_out["cc"], "cc", held_out["bb"], "bb")
+    fitted = cl_esa(training, rank=1, seed=0, top_cosines=strongest, batch_texts=17)
+    left, right = fitted.pair(held_out["cc"], "cc", held_out["bb"], "bb")
     np.testing.assert_allclose(dense(left), esa(held_out["cc"], training["cc"], index, strongest), atol=1e-5)
     np.testing.assert_allclose(dense(right), esa(held_out["bb"], training["bb"], index, strongest), atol=1e-5)
 
@@ -348,8 +350,8 @@ def test_esa_draws_a_large_index_by_its_seed(
     training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
     def rows(seed: int, source: str, target: str) -> list[Array]:
-        space = cl_esa(training, rank=1, seed=seed, index_size=60)
-        return [dense(X) for X in space.pair(held_out[source], source, held_out[target], target)]
+        fitted = cl_esa(training, rank=1, seed=seed, index_size=60)
+        return [dense(X) for X in fitted.pair(held_out[source], source, held_out[target], target)]
 
     left, right = rows(0, "aa", "bb")
     assert left.shape == right.shape == (madeup.HELD_OUT, 60)
@@ -387,12 +389,12 @@ def test_inverted_indexing_is_the_mean_of_words_that_concepts_describe(held_out:
                 if (lang, word) in order and concept in concepts:
                     W[order.index((lang, word)), concepts.index(concept)] = 1
     U = np.linalg.svd(unit(W), full_matrices=False)[0][:, :35]
-    space = inverted(training, rank=35, seed=0)
+    fitted = inverted(training, rank=35, seed=0)
     expected, found = {}, {}
     for lang in ("aa", "cc"):
         places = [i for i, (name, _) in enumerate(order) if name == lang]
         expected[lang] = unit(tfidf(held_out[lang], training[lang], power=1.5)[1] @ U[places])
-        found[lang] = dense(space.embed(held_out[lang], lang))
+        found[lang] = dense(fitted.embed(held_out[lang], lang))
     for source, target in (("aa", "aa"), ("aa", "cc")):
         np.testing.assert_allclose(found[source] @ found[target].T, expected[source] @ expected[target].T, atol=1e-4)
 
@@ -435,8 +437,8 @@ def test_texts_that_share_a_rare_string_are_matched() -> None:
         "en": ["the Shakespeare play", "the year 1789", "a house in Ouagadougou"],
         "it": ["l'opera di Shakespeare", "l'anno 1789", "una casa a Ouagadougou"],
     }
-    space = shared_tokens(in_order(**TRAINING), rank=1, seed=0)
-    assert precision(space, in_order(**asked), "en", "it") == 100
+    fitted = shared_tokens(in_order(**TRAINING), rank=1, seed=0)
+    assert precision(fitted, in_order(**asked), "en", "it") == 100
 
 
 def test_idf_comes_from_the_training_texts_of_all_languages_only() -> None:
@@ -456,16 +458,16 @@ def test_new_words_keep_their_columns_whatever_was_embedded_before() -> None:
     fresh, used = (shared_tokens(in_order(**TRAINING), rank=1, seed=0) for _ in range(2))
     first = used.embed(in_order(en=["www xxx"], it=["vvv"])["it"], "it")
     used.embed(in_order(en=["www xxx"], it=["vvv zzz"])["en"], "en")
-    pairs = [space.pair(asked["en"], "en", asked["it"], "it") for space in (fresh, used)]
+    pairs = [fitted.pair(asked["en"], "en", asked["it"], "it") for fitted in (fresh, used)]
     one, other = (dense(left) @ dense(right).T for left, right in pairs)
     np.testing.assert_allclose(one, other, rtol=1e-6)
     assert pairs[1][0].shape[1] > first.shape[1]
 
 
 def test_the_shared_token_baseline_takes_any_language() -> None:
-    space = shared_tokens(in_order(**TRAINING), rank=1, seed=0)
+    fitted = shared_tokens(in_order(**TRAINING), rank=1, seed=0)
     own = in_order(en=["Nokia zzz"], vi=["zzz Nokia"])
-    left, right = space.pair(own["en"], "en", own["vi"], "vi")
+    left, right = fitted.pair(own["en"], "en", own["vi"], "vi")
     assert dense(left @ right.T)[0, 0] == pytest.approx(1)
 
 
@@ -475,9 +477,9 @@ def test_the_shared_token_baseline_takes_any_language() -> None:
 def test_the_upper_bound_is_tfidf_within_each_language(
     training: dict[str, TokenisedTexts], held_out: dict[str, TokenisedTexts]
 ) -> None:
-    space = within_language(training, rank=1, seed=0)
+    fitted = within_language(training, rank=1, seed=0)
     for lang in madeup.LANGS:
-        X = dense(space.embed(held_out[lang], lang))
+        X = dense(fitted.embed(held_out[lang], lang))
         expected = tfidf(held_out[lang], training[lang])[1]
         np.testing.assert_allclose(X @ X.T, expected @ expected.T, atol=1e-5)
-    assert not dense(space.embed(empty("aa"), "aa"))[1].any()
+    assert not dense(fitted.embed(empty("aa"), "aa"))[1].any()

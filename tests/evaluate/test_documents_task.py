@@ -16,9 +16,9 @@ from cr5.evaluate.report.facts import describe_accounting, describe_facts
 from cr5.evaluate.report.formatting import describe_failures
 from cr5.evaluate.runs import REGIMES, Run
 from cr5.evaluate.splits import Split, make_split, training_rows
-from cr5.evaluate.systems.cr5_system import Cr5Space, cr5_system
+from cr5.evaluate.systems.cr5_system import Cr5VectorSystem, cr5_system
+from cr5.evaluate.systems.fitted_system import NotApplicableError, System
 from cr5.evaluate.systems.precomputed import as_system, read_vectors
-from cr5.evaluate.systems.space import NotApplicableError, System
 from cr5.evaluate.systems.within_language import within_language
 from cr5.evaluate.tasks.documents import HeldOutDocuments, count_by_use, evaluate_documents, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, read_texts
@@ -207,10 +207,10 @@ def test_csls_over_a_background_follows_the_definition(corpus: EvaluationCorpus,
     held_out = hold_out(corpus, split, csls_over="background")
     run = evaluate_documents(held_out, {"cr5": cr5_system(SETTINGS)}, title="")
     rows = training_rows(split, held_out.filtered_corpus, "joint")
-    space = cr5_system(SETTINGS)(
+    fitted = cr5_system(SETTINGS)(
         {k: held_out.filtered_corpus.languages[k].select_rows(v) for k, v in rows.items()}, rank=40, seed=0
     )
-    vectors = {lang: np.asarray(space.embed(held_out.texts[lang], lang), float) for lang in ("aa", "bb")}
+    vectors = {lang: np.asarray(fitted.embed(held_out.texts[lang], lang), float) for lang in ("aa", "bb")}
     background, chosen = held_out.background("aa", "bb"), held_out.queries("aa", "bb")
     assert background is not None
     near = np.sort(vectors["bb"] @ vectors["aa"][background].T, axis=1)[:, -10:].mean(axis=1)
@@ -272,19 +272,19 @@ def test_coverage_and_vectors_are_those_of_the_model(
     held_out: HeldOutDocuments, documents: list[Document], split: Split
 ) -> None:
     rows = training_rows(split, held_out.filtered_corpus, "joint")
-    space = cr5_system(SETTINGS)(
+    fitted = cr5_system(SETTINGS)(
         {k: held_out.filtered_corpus.languages[k].select_rows(v) for k, v in rows.items()}, rank=40, seed=0
     )
-    assert isinstance(space, Cr5Space)
+    assert isinstance(fitted, Cr5VectorSystem)
     model = Cr5(**madeup.SETTINGS | {"rank": 40}).fit([d for d in documents if d.concept not in split.held_out])
     texts = [" ".join([t, "unknown words"]) for t in held_out.plain_texts("bb")[:9]]
     own = read_texts(
         in_batches([Document("x", lang, t) for t in texts for lang in ("aa", "bb")]), Tokeniser()
     ).languages["bb"]
-    np.testing.assert_allclose(space.coverage(own, "bb"), model.coverage(texts, "bb"), atol=1e-6)
-    np.testing.assert_allclose(space.embed(own, "bb"), model.encode(texts, "bb"), atol=1e-5)
-    assert space.words("bb") == model.words("bb")
-    np.testing.assert_allclose(space.word_vectors("bb"), model.word_vectors("bb"), atol=1e-5)
+    np.testing.assert_allclose(fitted.coverage(own, "bb"), model.coverage(texts, "bb"), atol=1e-6)
+    np.testing.assert_allclose(fitted.embed(own, "bb"), model.encode(texts, "bb"), atol=1e-5)
+    assert fitted.words("bb") == model.words("bb")
+    np.testing.assert_allclose(fitted.word_vectors("bb"), model.word_vectors("bb"), atol=1e-5)
 
 
 def test_precomputed_vectors_are_matched_row_by_row(held_out: HeldOutDocuments, tmp_path: Path) -> None:
@@ -423,7 +423,7 @@ def test_a_stopped_evaluation_keeps_what_was_measured(held_out: HeldOutDocuments
     assert run.notes == ["stopped before joint, third: 1 of 3 trainings are missing"]
 
 
-def test_trainings_of_the_same_languages_with_different_bridges_are_all_listed(run: Run) -> None:
+def test_trainings_of_the_same_languages_with_different_pivots_are_all_listed(run: Run) -> None:
     assert [t.langs for t in run.trained if t.regime == "transitive"] == [
         ["aa", "bb", "cc"], ["aa", "cc", "bb"], ["bb", "cc", "aa"],
     ]  # fmt: skip
@@ -442,11 +442,11 @@ def test_the_signature_says_that_shared_concepts_were_dropped() -> None:
     assert "|transitive via cc, shared concepts dropped|" in runs[1].scores[0].signature
 
 
-def test_an_unknown_bridge_is_refused_before_anything_is_trained(held_out: HeldOutDocuments) -> None:
+def test_an_unknown_pivot_is_refused_before_anything_is_trained(held_out: HeldOutDocuments) -> None:
     seen: list[set[int]] = []
     systems: dict[str, System] = {"spy": lambda training, *, rank, seed: Spy(training, seen)}
-    with pytest.raises(Cr5Error, match=r"`bridge=xx`.* aa, bb, cc"):
-        evaluate_documents(held_out, systems, title="", regimes=REGIMES, bridge="xx")
+    with pytest.raises(Cr5Error, match=r"`pivot=xx`.* aa, bb, cc"):
+        evaluate_documents(held_out, systems, title="", regimes=REGIMES, pivot="xx")
     assert not seen
 
 

@@ -16,8 +16,8 @@ from cr5 import Cr5, Document, evaluate, write
 from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error, NotFittedError, ResultsNotWrittenError
 from cr5.evaluate.dictionaries import read_dictionaries
+from cr5.evaluate.systems.fitted_system import FittedSystem
 from cr5.evaluate.systems.registry import KEYS, SYSTEMS, SystemEntry, choose_systems, make_systems, role_of
-from cr5.evaluate.systems.space import Space
 from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
 from cr5.settings import make_settings
@@ -173,14 +173,14 @@ def test_a_table_in_place_of_files_is_refused() -> None:
         evaluate.sentences("model", pd.DataFrame({"en": ["a"], "it": ["b"]}))
 
 
-class Random(Space):
+class Random(FittedSystem):
     """Random vectors."""
 
     def embed(self, texts: TokenisedTexts, lang: str) -> Any:
         return np.random.default_rng([*lang.encode()]).standard_normal((len(texts), 4)).astype(np.float32)
 
 
-def train_random(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+def train_random(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
     return Random()
 
 
@@ -203,7 +203,8 @@ def test_a_system_of_one_s_own_is_evaluated_beside_the_registered_ones(articles:
         ({"queries": 9}, "`queries=9` must be a whole number of at least 10"),
         ({"queries": -1}, "`queries=-1` must be a whole number of at least 10"),
         ({"low_resource": 20}, "`low_resource` only applies to the regime low-resource"),
-        ({"bridge": "aa"}, "`bridge` only applies to the regime transitive"),
+        ({"bridge": "aa"}, "`pivot` only applies to the regime transitive"),
+        ({"pivot": "aa"}, "`pivot` only applies to the regime transitive"),
         ({"drop": True}, "`drop` only applies to the regime transitive"),
         ({"split": "split.json", "seed": 0}, "`seed` is determined by the split split.json"),
         ({"split": "nowhere.json"}, "nowhere.json does not exist; leave out `split`"),
@@ -258,10 +259,10 @@ def test_every_system_can_be_made_and_trained(articles: list[Document], tmp_path
     names = [Document(d.concept, d.lang, f"{d.text} name{i % 40}") for i, d in enumerate(articles) if d.lang != "cc"]
     texts = read_texts(in_batches(names), Tokeniser()).languages
     for name, system in make_systems(list(SYSTEMS.values()), SETTINGS, texts, read_dictionaries([dictionary])).items():
-        space = system(texts, rank=20, seed=0)
-        json.dumps(dict(space.report))
-        target = "aa" if space.monolingual else "bb"
-        for view in space.views(texts["aa"], "aa", texts[target], target):
+        fitted = system(texts, rank=20, seed=0)
+        json.dumps(dict(fitted.report))
+        target = "aa" if fitted.monolingual else "bb"
+        for view in fitted.views(texts["aa"], "aa", texts[target], target):
             assert view.queries.shape[1] == view.candidates.shape[1], name
             assert view.queries.shape[0] == len(texts["aa"])
 

@@ -65,7 +65,7 @@ def test_published_ridges_are_used_where_they_are_known(run: Run) -> None:
     assert reports["joint"]["ridge_path"]  # three languages are not the four that the paper's ridge belongs to
 
 
-def test_languages_that_share_nothing_are_bridged_by_english(run: Run) -> None:
+def test_languages_that_share_nothing_are_trained_with_english_as_the_pivot(run: Run) -> None:
     assert {s.shared for s in run.scores if s.regime == "transitive"} == {0}
     assert {s.shared for s in run.scores if s.regime == "low-resource"} == {60}
 

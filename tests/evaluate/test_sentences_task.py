@@ -14,9 +14,9 @@ from cr5.errors import Cr5Error
 from cr5.evaluate.aligned_sentences import AlignedSentences
 from cr5.evaluate.runs import CslsOver, Run
 from cr5.evaluate.splits import QuerySet
-from cr5.evaluate.systems.cr5_system import Cr5Space, model_space
+from cr5.evaluate.systems.cr5_system import Cr5VectorSystem, model_system
+from cr5.evaluate.systems.fitted_system import FittedSystem, NotApplicableError
 from cr5.evaluate.systems.pretrained import PretrainedSystems
-from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.tasks.sentences import equivalent_sentences, evaluate_sentences, sample_sentences
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import count_words
@@ -103,7 +103,7 @@ def test_impossible_samples_are_refused() -> None:
 
 
 def test_the_space_of_a_model_encodes_as_the_model_does(model: Cr5) -> None:
-    space, pair = model_space(model), sentences(20)
+    space, pair = model_system(model), sentences(20)
     own = texts(pair.texts[1], "bb")
     np.testing.assert_allclose(np.asarray(space.embed(own, "bb")), model.encode(pair.texts[1], "bb"), atol=1e-6)
     assert re.fullmatch(
@@ -111,9 +111,9 @@ def test_the_space_of_a_model_encodes_as_the_model_does(model: Cr5) -> None:
         space.report["signature"],
     )
     other = Cr5(**madeup.SETTINGS | {"seed": 1}).fit(madeup.split(madeup.corpus())[0])
-    assert model_space(other).report["signature"].split("|")[0] != space.report["signature"].split("|")[0]
+    assert model_system(other).report["signature"].split("|")[0] != space.report["signature"].split("|")[0]
     assert "eigenvalues" not in space.report
-    assert list(model_space(model, ["bb"]).encoders) == ["bb"]
+    assert list(model_system(model, ["bb"]).encoders) == ["bb"]
 
 
 def texts(strings: list[str], lang: str) -> TokenisedTexts:
@@ -124,7 +124,7 @@ def texts(strings: list[str], lang: str) -> TokenisedTexts:
 def test_recomputed_idf_follows_the_formula_of_the_model(preset: str) -> None:
     documents = madeup.corpus(("aa", "bb"), concepts=60)
     fitted = Cr5(preset, rank=20, ridge=0.3, min_documents=2, min_unique=5).fit(documents)
-    space, pair = model_space(fitted), sentences(40)
+    space, pair = model_system(fitted), sentences(40)
     other = space.with_idf_of({"aa": texts(pair.texts[0], "aa")})
     containing = count_words(pair.texts[0], "aa", TOKENISER)
     for i in range(0, len(space.words("aa")), 7):
@@ -139,7 +139,7 @@ def test_recomputed_idf_follows_the_formula_of_the_model(preset: str) -> None:
     assert other.encoders["aa"].vocabulary.weighting == space.encoders["aa"].vocabulary.weighting
 
 
-class Norwegian(Space):
+class Norwegian(FittedSystem):
     """Knows one language."""
 
     @property
@@ -148,14 +148,14 @@ class Norwegian(Space):
 
 
 def test_nb_and_no_are_codes_of_the_same_language(model: Cr5) -> None:
-    space = model_space(model)
+    space = model_system(model)
     own = space.languages["aa"]
-    both = Cr5Space({"nb": own, "no": own}, model.settings, {})
-    one = Cr5Space({"no": own, "bb": space.languages["bb"]}, model.settings, {})
+    both = Cr5VectorSystem({"nb": own, "no": own}, model.settings, {})
+    one = Cr5VectorSystem({"no": own, "bb": space.languages["bb"]}, model.settings, {})
     assert [both.code_of(lang) for lang in ("nb", "no")] == ["nb", "no"]
     assert [one.code_of(lang) for lang in ("nb", "no")] == ["no", "no"]
     assert [Norwegian().code_of(lang) for lang in ("nb", "no")] == ["nb", "nb"]
-    assert Space().code_of("no") == "no"
+    assert FittedSystem().code_of("no") == "no"
     with pytest.raises(
         NotApplicableError, match=quoted("it has no language it, of those of this evaluation only no, bb")
     ):
@@ -174,7 +174,7 @@ def test_nb_and_no_are_codes_of_the_same_language(model: Cr5) -> None:
 def run(model: Cr5) -> Run:
     pair = sentences(500)
     return evaluate_sentences(
-        PretrainedSystems({"cr5": model_space(model)}, TOKENISER), [pair], queries=100, separate=200, title="made up"
+        PretrainedSystems({"cr5": model_system(model)}, TOKENISER), [pair], queries=100, separate=200, title="made up"
     )
 
 
@@ -216,7 +216,7 @@ def test_a_run_is_the_same_after_reading_it_again(run: Run) -> None:
 
 
 def test_a_seed_gives_the_same_run_again_and_another_one_does_not(model: Cr5) -> None:
-    space, pair = model_space(model), sentences(200)
+    space, pair = model_system(model), sentences(200)
     first, second, other = (
         evaluate_sentences(PretrainedSystems({"cr5": space}, TOKENISER), [pair], queries=30, separate=50, seed=seed)
         for seed in (5, 5, 6)
@@ -229,7 +229,7 @@ def test_shuffled_alignment_scores_at_chance(model: Cr5) -> None:
     pair = sentences(400)
     shuffled = np.random.default_rng(2).permutation(pair.texts[1]).tolist()
     run = evaluate_sentences(
-        PretrainedSystems({"cr5": model_space(model)}, TOKENISER), [replace(pair, texts=(pair.texts[0], shuffled))]
+        PretrainedSystems({"cr5": model_system(model)}, TOKENISER), [replace(pair, texts=(pair.texts[0], shuffled))]
     )
     for score in run.scores:
         assert score.precision(10) < 100 * 10 / 400 + 4 * 0.8  # four standard errors of 400 questions
@@ -243,7 +243,7 @@ def test_ranks_equal_those_of_all_comparisons(model: Cr5, csls_over: CslsOver, s
     left = pair.texts[0] + [pair.texts[0][i] for i in copies]
     right = pair.texts[1] + [pair.texts[1][i] for i in copies[:4]] + [pair.texts[1][0][::-1]]
     pair = replace(pair, texts=(left, right))
-    space = model_space(model)
+    space = model_system(model)
     run = evaluate_sentences(
         PretrainedSystems({"cr5": space}, TOKENISER), [pair], queries=60, separate=separate, seed=1, csls_over=csls_over
     )
@@ -270,7 +270,7 @@ def test_any_copy_of_a_translation_is_right(model: Cr5) -> None:
     pair = sentences(60)
     twice = replace(pair, texts=(pair.texts[0] * 3, pair.texts[1] * 3))
     once, thrice = (
-        evaluate_sentences(PretrainedSystems({"cr5": model_space(model)}, TOKENISER), [one]) for one in (pair, twice)
+        evaluate_sentences(PretrainedSystems({"cr5": model_system(model)}, TOKENISER), [one]) for one in (pair, twice)
     )
     for a, b in zip(once.scores, thrice.scores, strict=True):
         if a.measure == "cosine":  # a rank counts every copy of a wrong answer, and none of the right one
@@ -285,7 +285,7 @@ def test_any_copy_of_a_translation_is_right(model: Cr5) -> None:
     )
 
 
-class Constant(Space):
+class Constant(FittedSystem):
     """Knows every language and nothing about it; gives the rows of both sides at once."""
 
     def pair(
@@ -299,7 +299,7 @@ class Constant(Space):
 
 def test_systems_that_lack_a_language_are_recorded_as_failed(model: Cr5) -> None:
     seen: list[Progress] = []
-    spaces = {"constant": Constant(), "half": model_space(model, ["aa", "cc"]), "cr5": model_space(model)}
+    spaces = {"constant": Constant(), "half": model_system(model, ["aa", "cc"]), "cr5": model_system(model)}
     run = evaluate_sentences(PretrainedSystems(spaces, TOKENISER), [sentences(80)], queries=20, progress=seen.append)
     assert [(f.system, f.langs, f.reason) for f in run.failed] == [
         ("half", ["aa", "bb"], "it has no language bb, of those of this evaluation only aa, cc")
@@ -311,7 +311,7 @@ def test_systems_that_lack_a_language_are_recorded_as_failed(model: Cr5) -> None
 
 
 def test_a_pair_that_the_first_system_does_not_know_is_left_out_for_all(model: Cr5) -> None:
-    spaces = {"half": model_space(model, ["aa", "cc"]), "constant": Constant()}
+    spaces = {"half": model_system(model, ["aa", "cc"]), "constant": Constant()}
     pairs = [sentences(80), sentences(60, ("cc", "aa"))]
     run = evaluate_sentences(PretrainedSystems(spaces, TOKENISER), pairs, queries=20)
     assert {(s.source, s.target) for s in run.scores} == {("cc", "aa"), ("aa", "cc")}
@@ -321,7 +321,7 @@ def test_a_pair_that_the_first_system_does_not_know_is_left_out_for_all(model: C
 
 def test_several_pairs_are_measured_in_one_run(model: Cr5) -> None:
     pairs = [sentences(80), sentences(60, ("cc", "aa"))]
-    run = evaluate_sentences(PretrainedSystems({"cr5": model_space(model)}, TOKENISER), pairs, queries=20)
+    run = evaluate_sentences(PretrainedSystems({"cr5": model_system(model)}, TOKENISER), pairs, queries=20)
     assert [(q.source, q.target) for q in run.queries] == [("aa", "bb"), ("bb", "aa"), ("cc", "aa"), ("aa", "cc")]
     assert min(score.precision(5) for score in run.scores) > 50
     assert all(score.shared is None for score in run.scores)  # the model has three languages
@@ -329,7 +329,7 @@ def test_several_pairs_are_measured_in_one_run(model: Cr5) -> None:
 
 def test_validation_queries_and_candidates_are_separate_sentences(model: Cr5) -> None:
     run = evaluate_sentences(
-        PretrainedSystems({"cr5": model_space(model)}, TOKENISER),
+        PretrainedSystems({"cr5": model_system(model)}, TOKENISER),
         [sentences(300)],
         queries=30,
         separate=120,

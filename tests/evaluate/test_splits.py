@@ -15,7 +15,7 @@ from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.errors import Cr5Error
 from cr5.evaluate.runs import REGIMES
-from cr5.evaluate.splits import Split, choose_bridge, make_split, training_rows
+from cr5.evaluate.splits import Split, choose_pivot, make_split, training_rows
 from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser
 
@@ -165,10 +165,10 @@ def test_pairwise_training_takes_the_concepts_of_both_languages_and_low_resource
 
 
 @pytest.mark.parametrize("drop", [False, True])
-def test_in_transitive_training_the_two_languages_share_concepts_with_the_bridge_only(
+def test_in_transitive_training_the_two_languages_share_concepts_with_the_pivot_only(
     split: Split, ragged: EvaluationCorpus, drop: bool
 ) -> None:
-    rows = training_rows(split, ragged, "transitive", ("da", "vi"), bridge="en", drop_shared=drop)
+    rows = training_rows(split, ragged, "transitive", ("da", "vi"), pivot="en", drop_shared=drop)
     found = {lang: names(ragged, lang, own) for lang, own in rows.items()}
     assert set(found) == {"da", "vi", "en"}
     assert not found["da"] & found["vi"]
@@ -180,10 +180,10 @@ def test_in_transitive_training_the_two_languages_share_concepts_with_the_bridge
         assert abs(assigned[0] - assigned[1]) < 0.3 * sum(assigned)
 
 
-def test_the_bridge_is_the_language_that_shares_most() -> None:
+def test_the_pivot_is_the_language_that_shares_most() -> None:
     presence = [(True, True, i % 2 == 0, i % 3 > 0) for i in range(300)]
     corpus = make_corpus(presence, ("da", "vi", "fo", "en"))
-    assert choose_bridge(make_split(corpus), corpus, ("da", "vi")) == "en"
+    assert choose_pivot(make_split(corpus), corpus, ("da", "vi")) == "en"
 
 
 def test_transitive_training_needs_a_third_language() -> None:

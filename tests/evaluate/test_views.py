@@ -12,9 +12,9 @@ from cr5.corpus.inputs import in_batches
 from cr5.evaluate.runs import Run
 from cr5.evaluate.splits import make_split
 from cr5.evaluate.systems import views
-from cr5.evaluate.systems.cr5_system import train_space
+from cr5.evaluate.systems.cr5_system import fit_cr5
+from cr5.evaluate.systems.fitted_system import EmbeddingCache, FittedSystem, NotApplicableError, System
 from cr5.evaluate.systems.registry import SYSTEMS, make_systems
-from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space, System
 from cr5.evaluate.systems.views import ALL_VIEWS, Cr5Views, SharedTraining, character_ngrams, cr5_dense, cr5_views
 from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, read_texts
@@ -108,7 +108,7 @@ def test_masked_shared_words_give_no_gain_from_strings(documents: list[Document]
 def shuffled(system: System) -> System:
     """The same system, trained on documents whose concepts have been shuffled."""
 
-    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
         random = np.random.default_rng(5)
         mixed = {
             lang: TokenisedTexts(texts.tokens, random.permutation(texts.concepts), texts.titles)
@@ -132,9 +132,9 @@ def test_a_system_has_the_weights_of_its_model(documents: list[Document]) -> Non
     held_out = prepared(documents)
     settings = replace(SETTINGS, strings_weight=0.4)
     model, lexicon = SharedTraining().get(settings, held_out.training_texts())
-    space = Cr5Views(model, lexicon)
-    assert space.scorer.weights == {"dense": 1, "lexicon": 0.6, "strings": 0.4}
-    assert "views dense 1, lexicon 0.6, strings 0.4" in space.signature
+    fitted = Cr5Views(model, lexicon)
+    assert fitted.scorer.weights == {"dense": 1, "lexicon": 0.6, "strings": 0.4}
+    assert "views dense 1, lexicon 0.6, strings 0.4" in fitted.signature
 
 
 @pytest.mark.slow
@@ -144,13 +144,13 @@ def test_one_training_serves_all_systems_of_a_model(documents: list[Document], m
 
     def count_training(training: Mapping[str, TokenisedTexts], *given: object) -> object:
         trained.append(len(training))
-        return train_space(training, SETTINGS)
+        return fit_cr5(training, SETTINGS)
 
     def count_lexicons(*given: object, **options: object) -> object:
         lexicons.append(1)
         return make_lexicon(*given, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(views, "train_space", count_training)
+    monkeypatch.setattr(views, "fit_cr5", count_training)
     monkeypatch.setattr(views, "make_lexicon", count_lexicons)
     held_out = prepared(documents)
     systems = make_systems([SYSTEMS[key] for key in ("cr5", "cr5-dense", "lexicon")], SETTINGS, {})
@@ -165,7 +165,7 @@ def test_the_texts_of_a_language_are_embedded_once_for_all_directions(documents:
     held_out = prepared(documents)
     training = held_out.training_texts()
     model, lexicon = SharedTraining().get(SETTINGS, training)
-    space, embedded = Cr5Views(model, lexicon), []
+    fitted, embedded = Cr5Views(model, lexicon), []
     embed = model.embed_counts
 
     def count(*given: object) -> object:
@@ -173,14 +173,14 @@ def test_the_texts_of_a_language_are_embedded_once_for_all_directions(documents:
         return embed(*given)  # type: ignore[arg-type]
 
     model.embed_counts = count  # type: ignore[method-assign, assignment]
-    space = Cr5Views(model, lexicon)
-    cache = EmbeddingCache(space, held_out.texts)
+    fitted = Cr5Views(model, lexicon)
+    cache = EmbeddingCache(fitted, held_out.texts)
     chosen = np.arange(5)
     rows = cache.views("aa", chosen, "bb")
     cache.views("bb", chosen, "aa")
     assert embedded == ["aa", "bb"]
     assert [row.queries.shape[0] for row in rows] == [5] * len(rows)
-    direct = space.views(held_out.texts["aa"], "aa", held_out.texts["bb"], "bb")
+    direct = fitted.views(held_out.texts["aa"], "aa", held_out.texts["bb"], "bb")
     assert [row.weight for row in rows] == [row.weight for row in direct]
 
 
@@ -196,18 +196,18 @@ def test_all_views_and_the_lexicon_alone_compare_words_by_vectors_and_spelling(d
     training = prepared(documents).training_texts()
     shared = SharedTraining()
     for names in (ALL_VIEWS, ["lexicon"]):
-        space = cr5_views(SETTINGS, shared, names)(training, rank=40, seed=0)
-        spellings = space.word_spellings("aa", "bb")
+        fitted = cr5_views(SETTINGS, shared, names)(training, rank=40, seed=0)
+        spellings = fitted.word_spellings("aa", "bb")
         assert spellings is not None
-        assert len(space.words("aa")) == len(space.word_vectors("aa")) == spellings.source.shape[0]
-        assert len(space.words("bb")) == len(space.word_vectors("bb")) == spellings.target.shape[0]
+        assert len(fitted.words("aa")) == len(fitted.word_vectors("aa")) == spellings.source.shape[0]
+        assert len(fitted.words("bb")) == len(fitted.word_vectors("bb")) == spellings.target.shape[0]
 
 
 def test_character_ngrams_find_words_that_are_spelled_alike(documents: list[Document]) -> None:
-    space = character_ngrams(prepared(documents).training_texts(), rank=40, seed=0)
-    words, spellings = space.words("aa"), space.word_spellings("aa", "aa")
+    fitted = character_ngrams(prepared(documents).training_texts(), rank=40, seed=0)
+    words, spellings = fitted.words("aa"), fitted.word_spellings("aa", "aa")
     assert spellings is not None
     assert (spellings.source @ spellings.target.T).toarray().argmax(axis=1).tolist() == list(range(len(words)))
-    assert not space.word_vectors("aa").any()
+    assert not fitted.word_vectors("aa").any()
     with pytest.raises(NotApplicableError, match="no words of xx"):
-        space.words("xx")
+        fitted.words("xx")

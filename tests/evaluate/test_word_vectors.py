@@ -14,13 +14,13 @@ from cr5._typing import Array, Ints
 from cr5.errors import CorpusError, Cr5Error
 from cr5.evaluate.dictionaries import read_dictionary
 from cr5.evaluate.systems import word_vectors as module
+from cr5.evaluate.systems.fitted_system import FittedSystem, NotApplicableError
 from cr5.evaluate.systems.procrustes import mutual_neighbours, procrustes, refine
-from cr5.evaluate.systems.space import NotApplicableError, Space
 from cr5.evaluate.systems.word_vectors import (
     MonolingualVectors,
     SkipGram,
     TokenLists,
-    WordSpace,
+    WordVectorSystem,
     centred_unit_rows,
     word_vectors,
 )
@@ -71,20 +71,20 @@ def corpus(names: bool) -> dict[str, TokenisedTexts]:
     return {lang: speak(lang, np.arange(TRAINING), names) for lang in ("aa", "bb")}
 
 
-def precision(space: Space) -> float:
+def precision(fitted: FittedSystem) -> float:
     """P@1 from aa to bb, in percent, of held-out documents that share no string."""
     held = mask_shared_words({lang: speak(lang, TRAINING + np.arange(HELD_OUT)) for lang in ("aa", "bb")})
-    A, B = (space.embed(texts, lang) for lang, texts in held.items())
+    A, B = (fitted.embed(texts, lang) for lang, texts in held.items())
     ranks = counterpart_ranks(A, held["aa"].concepts, B, held["bb"].concepts, measure="csls")
     return 100 * float((ranks == 1).mean())
 
 
 @pytest.fixture(scope="module")
-def space() -> WordSpace:
+def fitted() -> WordVectorSystem:
     """Learned from texts that share names and nothing else."""
     training = corpus(names=True)
     found = word_vectors(MonolingualVectors(training, QUICK))(training, rank=RANK, seed=0)
-    assert isinstance(found, WordSpace)
+    assert isinstance(found, WordVectorSystem)
     return found
 
 
@@ -170,8 +170,8 @@ def test_normalised_vectors_have_length_1_and_nothing_in_common() -> None:
 
 
 @pytest.mark.slow
-def test_held_out_documents_are_found_by_the_names_in_the_training_texts(space: WordSpace) -> None:
-    assert precision(space) > 80
+def test_held_out_documents_are_found_by_the_names_in_the_training_texts(fitted: WordVectorSystem) -> None:
+    assert precision(fitted) > 80
 
 
 @pytest.mark.slow
@@ -189,8 +189,8 @@ def test_held_out_documents_are_found_by_a_dictionary_and_at_chance_by_a_shuffle
 
 
 @pytest.mark.slow
-def test_the_report_has_plain_values_about_the_alignment(space: WordSpace) -> None:
-    report = json.loads(json.dumps(space.report))
+def test_the_report_has_plain_values_about_the_alignment(fitted: WordVectorSystem) -> None:
+    report = json.loads(json.dumps(fitted.report))
     assert report["pivot"] == "aa"
     assert report["words"] == {"aa": 4 * GROUPS, "bb": 4 * GROUPS}
     assert (report["kind"], report["seeds"]) == ({"bb": "identical strings"}, {"bb": GROUPS // 2})
@@ -201,8 +201,8 @@ def test_the_report_has_plain_values_about_the_alignment(space: WordSpace) -> No
 
 
 @pytest.mark.slow
-def test_words_come_with_unit_vectors_most_frequent_first(space: WordSpace) -> None:
-    words, vectors = space.words("bb"), space.word_vectors("bb")
+def test_words_come_with_unit_vectors_most_frequent_first(fitted: WordVectorSystem) -> None:
+    words, vectors = fitted.words("bb"), fitted.word_vectors("bb")
     counts = speak("bb", np.arange(TRAINING)).counts
     total = dict(zip(counts.words, counts.matrix.sum(axis=0).tolist(), strict=True))
     assert [total[word] for word in words] == sorted(total.values(), reverse=True)
@@ -211,23 +211,23 @@ def test_words_come_with_unit_vectors_most_frequent_first(space: WordSpace) -> N
 
 
 @pytest.mark.slow
-def test_a_document_is_the_idf_weighted_mean_of_its_words(space: WordSpace) -> None:
+def test_a_document_is_the_idf_weighted_mean_of_its_words(fitted: WordVectorSystem) -> None:
     a, b = madeup.word("aa", 1), madeup.word("aa", 2)
     counts = speak("aa", np.arange(TRAINING)).counts
     documents = (counts.matrix > 0).sum(axis=0)
     idf = {word: np.log(TRAINING / documents[counts.words.index(word)]) for word in (a, b)}
-    vector = {word: space.word_vectors("aa")[space.words("aa").index(word)] for word in (a, b)}
+    vector = {word: fitted.word_vectors("aa")[fitted.words("aa").index(word)] for word in (a, b)}
     mean = 2 * idf[a] * vector[a] + idf[b] * vector[b]
-    found = space.embed(texts("aa", [f"{a} unheard {b} {a}"]), "aa")
+    found = fitted.embed(texts("aa", [f"{a} unheard {b} {a}"]), "aa")
     np.testing.assert_allclose(found, [mean / np.linalg.norm(mean)], atol=1e-6)
 
 
 @pytest.mark.slow
-def test_a_text_without_a_known_word_is_zero(space: WordSpace) -> None:
-    found = space.embed(texts("aa", ["never heard of", "", madeup.word("aa", 1)]), "aa")
+def test_a_text_without_a_known_word_is_zero(fitted: WordVectorSystem) -> None:
+    found = fitted.embed(texts("aa", ["never heard of", "", madeup.word("aa", 1)]), "aa")
     assert not found[:2].any()
     assert np.linalg.norm(found[2]) == pytest.approx(1, abs=1e-6)
-    assert space.embed(texts("aa", []), "aa").shape == (0, RANK)
+    assert fitted.embed(texts("aa", []), "aa").shape == (0, RANK)
 
 
 @pytest.mark.slow
@@ -262,12 +262,12 @@ def test_monolingual_vectors_are_learned_once_for_all_systems(monkeypatch: pytes
     quick = SkipGram(max_epochs=1, min_epochs=1)
     once = MonolingualVectors(training, quick)
     few = {lang: own.select_rows(np.arange(50)) for lang, own in training.items()}
-    spaces = [word_vectors(once)(given, rank=5, seed=0) for given in (training, few)]
+    fitted_systems = [word_vectors(once)(given, rank=5, seed=0) for given in (training, few)]
     assert sorted(learned) == ["aa", "bb"]
     separately = word_vectors(MonolingualVectors(training, quick))(training, rank=5, seed=0)
     for lang, own in training.items():
-        for space in spaces:
-            np.testing.assert_array_equal(space.embed(own, lang), separately.embed(own, lang))
+        for fitted in fitted_systems:
+            np.testing.assert_array_equal(fitted.embed(own, lang), separately.embed(own, lang))
 
 
 def test_long_documents_are_split_where_gensim_would_stop_reading() -> None:
@@ -317,9 +317,9 @@ def test_a_language_of_rare_words_has_no_vectors() -> None:
 
 
 @pytest.mark.slow
-def test_a_language_that_was_not_trained_has_no_vectors(space: WordSpace) -> None:
+def test_a_language_that_was_not_trained_has_no_vectors(fitted: WordVectorSystem) -> None:
     with pytest.raises(NotApplicableError, match="language cc; the languages are aa, bb"):
-        space.embed(texts("cc", [""]), "cc")
+        fitted.embed(texts("cc", [""]), "cc")
 
 
 def test_without_gensim_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

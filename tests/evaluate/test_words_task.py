@@ -14,9 +14,9 @@ from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.evaluate.dictionaries import dictionary_languages
 from cr5.evaluate.runs import CslsOver, Run
-from cr5.evaluate.systems.cr5_system import Cr5Space, model_space
+from cr5.evaluate.systems.cr5_system import Cr5VectorSystem, model_system
+from cr5.evaluate.systems.fitted_system import FittedSystem, WordSpellings
 from cr5.evaluate.systems.pretrained import PretrainedSystems
-from cr5.evaluate.systems.space import Space, WordSpellings
 from cr5.evaluate.tasks.words import answer_ranks, evaluate_words
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress
@@ -120,7 +120,7 @@ def test_two_dictionaries_of_one_direction_are_refused(tmp_path: Path) -> None:
 def run(model: Cr5, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("dictionaries")
     paths = [write(folder / f"{a}-{b}.tsv", translations(a, b)) for a, b in (("aa", "bb"), ("bb", "aa"))]
-    return evaluate_words(PretrainedSystems({"cr5": model_space(model)}, TOKENISER), paths, title="made up")
+    return evaluate_words(PretrainedSystems({"cr5": model_system(model)}, TOKENISER), paths, title="made up")
 
 
 def test_words_find_their_translation(run: Run, model: Cr5) -> None:
@@ -155,7 +155,7 @@ def test_a_shuffled_dictionary_scores_at_chance(model: Cr5, tmp_path: Path) -> N
     pairs = translations(meanings=range(madeup.MEANINGS))
     targets = np.random.default_rng(4).permutation([b for _, b in pairs]).tolist()
     path = write(tmp_path / "aa-bb.tsv", [(a, b) for (a, _), b in zip(pairs, targets, strict=True)])
-    run = evaluate_words(PretrainedSystems({"cr5": model_space(model)}, TOKENISER), [path])
+    run = evaluate_words(PretrainedSystems({"cr5": model_system(model)}, TOKENISER), [path])
     for score in run.scores:
         assert score.precision(10) < 100 * 10 / 250 + 4 * 1.25  # four standard errors of 250 questions
 
@@ -168,7 +168,7 @@ def test_the_ranks_of_the_task_equal_those_of_all_comparisons(model: Cr5, tmp_pa
         *((a, b) for (a, _), (_, b) in zip(translations(), translations()[9:30], strict=False)),
     ]
     path = write(tmp_path / "aa-bb.tsv", [*pairs, (pairs[0][0], "ничто")])  # fmt: skip
-    run = evaluate_words(PretrainedSystems({"cr5": model_space(model)}, TOKENISER), [path], csls_over=csls_over)
+    run = evaluate_words(PretrainedSystems({"cr5": model_system(model)}, TOKENISER), [path], csls_over=csls_over)
     own, others = model.words("aa"), model.words("bb")
     A, B = (V / np.linalg.norm(V, axis=1, keepdims=True) for V in map(model.word_vectors, ("aa", "bb")))
     asked = list(dict.fromkeys(a for a, _ in pairs))
@@ -205,7 +205,7 @@ def test_unknown_words_are_misses_and_are_counted(model: Cr5, tmp_path: Path) ->
     pairs = translations(meanings=range(30))
     bad = [("neverheard", pairs[0][1]), ("two words", pairs[1][1]), (madeup.word("aa", 200), "неслыханно")]
     path = write(tmp_path / "aa-bb.tsv", [*bad, *pairs, (pairs[3][0].upper(), "неслыханно")])
-    run = evaluate_words(PretrainedSystems({"cr5": model_space(model)}, TOKENISER), [path])
+    run = evaluate_words(PretrainedSystems({"cr5": model_system(model)}, TOKENISER), [path])
     cosine, csls = run.scores
     assert len(cosine.ranks) == 33  # the word in capitals is one of the thirty
     assert cosine.ranks[:3] == csls.ranks[:3] == [0, 0, 0]
@@ -223,22 +223,22 @@ def test_unknown_words_are_misses_and_are_counted(model: Cr5, tmp_path: Path) ->
 
 def test_a_dictionary_of_unknown_words_scores_nothing(model: Cr5, tmp_path: Path) -> None:
     path = write(tmp_path / "aa-bb.tsv", [("neverheard", "неслыханно")])
-    run = evaluate_words(PretrainedSystems({"cr5": model_space(model)}, TOKENISER), [path])
+    run = evaluate_words(PretrainedSystems({"cr5": model_system(model)}, TOKENISER), [path])
     assert [score.ranks for score in run.scores] == [[0], [0]]
     assert [(e.query, e.rank, e.hits) for e in run.examples] == [("neverheard", 0, [])]
 
 
 def test_a_background_needs_words_that_are_not_queries(model: Cr5, tmp_path: Path) -> None:
     path = write(tmp_path / "aa-bb.tsv", translations(meanings=range(madeup.MEANINGS)))
-    run = evaluate_words(PretrainedSystems({"cr5": model_space(model)}, TOKENISER), [path], csls_over="background")
+    run = evaluate_words(PretrainedSystems({"cr5": model_system(model)}, TOKENISER), [path], csls_over="background")
     assert re.search("background for queries in aa.*`csls_over", run.failed[0].reason)
 
 
 def test_systems_without_word_vectors_or_without_a_language_are_recorded_as_failed(model: Cr5, tmp_path: Path) -> None:
     seen: list[Progress] = []
     path = write(tmp_path / "aa-bb.tsv", translations())
-    spaces = {"texts": Space(), "half": model_space(model, ["aa", "cc"]), "cr5": model_space(model)}
-    run = evaluate_words(PretrainedSystems(spaces, TOKENISER), [path], progress=seen.append)
+    fitted_systems = {"texts": FittedSystem(), "half": model_system(model, ["aa", "cc"]), "cr5": model_system(model)}
+    run = evaluate_words(PretrainedSystems(fitted_systems, TOKENISER), [path], progress=seen.append)
     assert [(f.system, f.langs, f.reason) for f in run.failed] == [
         ("texts", ["aa", "bb"], "it embeds texts only, and has no vectors of single words"),
         ("half", ["aa", "bb"], "it has no language bb, of those of this evaluation only aa, cc"),
@@ -249,9 +249,10 @@ def test_systems_without_word_vectors_or_without_a_language_are_recorded_as_fail
 
 
 def test_nb_is_queried_as_no_if_a_system_has_only_that(model: Cr5, tmp_path: Path) -> None:
-    space = model_space(model)
-    space = Cr5Space({"no": space.languages["aa"], "bb": space.languages["bb"]}, model.settings, space.report)
+    fitted = model_system(model)
+    languages = {"no": fitted.languages["aa"], "bb": fitted.languages["bb"]}
+    fitted = Cr5VectorSystem(languages, model.settings, fitted.report)
     path = write(tmp_path / "nb-bb.tsv", translations())
-    run = evaluate_words(PretrainedSystems({"cr5": space}, TOKENISER), [path])
+    run = evaluate_words(PretrainedSystems({"cr5": fitted}, TOKENISER), [path])
     assert run.notes[0] == "cr5, nb>bb: nb is queried as no"
     assert run.scores[0].precision(1) > 50

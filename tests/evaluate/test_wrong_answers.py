@@ -34,10 +34,10 @@ def corpus(documents: list[Document]) -> EvaluationCorpus:
     return read_texts(in_batches(documents), Tokeniser())
 
 
-def notes(corpus: EvaluationCorpus, counts: dict[str, Counter[int]], queries: int = 100) -> list[str]:
+def notes(corpus: EvaluationCorpus, counts: dict[str, Counter[int]], queries: int = 100, **options: int) -> list[str]:
     rows = {lang: np.arange(len(texts)) for lang, texts in corpus.languages.items()}
     answers = {lang: WrongAnswers(queries, of_lang) for lang, of_lang in counts.items()}
-    return describe_wrong_answers(corpus, rows, answers, seed=0)
+    return describe_wrong_answers(corpus, rows, answers, seed=0, **options)
 
 
 def rows_of(corpus: EvaluationCorpus, documents: list[Document], lang: str, other: str) -> list[int]:
@@ -65,11 +65,10 @@ def test_untranslated_candidates_are_counted_and_the_note_names_the_option(
 
 
 def test_a_note_on_a_sample_names_how_many_it_was_drawn_from(
-    corpus: EvaluationCorpus, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+    corpus: EvaluationCorpus, documents: list[Document]
 ) -> None:
-    monkeypatch.setattr("cr5.evaluate.wrong_answers.SAMPLED_TEXTS", 20)
     foreign = rows_of(corpus, documents, "it", "en")
-    (note,) = notes(corpus, {"en": Counter(), "it": Counter({foreign[0]: 2})})
+    (note,) = notes(corpus, {"en": Counter(), "it": Counter({foreign[0]: 2})}, sampled_texts=20)
     assert f" of 20 candidates drawn from {len(corpus.languages['it'])} (" in note
 
 

@@ -83,14 +83,13 @@ def test_only_the_languages_that_are_asked_for_are_read(folder: Path) -> None:
         Cr5.load_published(folder, "joint_4")
 
 
-def test_blocks_of_any_size_give_the_same_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Cr5.load_published(folder, "joint_4", "en")
+def test_blocks_of_any_size_give_the_same_model(folder: Path) -> None:
+    whole = published_vectors.read_published(folder, "joint_4", "en").languages["en"]
     first_line = len(gzip.decompress((folder / "joint_4_en.txt.gz").read_bytes()).split(b"\n")[0]) + 1
     for size in (first_line, 100, 131):
-        monkeypatch.setattr(published_vectors, "BLOCK_BYTES", size)
-        model = Cr5.load_published(folder, "joint_4", "en")
-        assert model.words("en") == whole.words("en")
-        np.testing.assert_array_equal(model.word_vectors("en"), whole.word_vectors("en"))
+        read = published_vectors.read_published(folder, "joint_4", "en", block_bytes=size).languages["en"]
+        assert read.words == whole.words
+        np.testing.assert_array_equal(read.map, whole.map)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
@@ -229,15 +228,12 @@ def test_progress_goes_from_file_to_file_until_all_bytes_are_read(folder: Path) 
     assert (seen[-1].done, seen[-1].total) == (total, total)
 
 
-def test_neither_the_text_nor_all_vectors_are_in_memory_during_a_conversion(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_the_text_nor_all_vectors_are_in_memory_during_a_conversion(tmp_path: Path) -> None:
     vectors = random_vectors([f"word{i}" for i in range(1000)], 600)
     write_published(tmp_path / "files", "joint_4", {"en": vectors, "it": vectors})
-    monkeypatch.setattr(published_vectors, "BLOCK_BYTES", 2**15)
     published_vectors.read_published(tmp_path / "files", "joint_4", "en")  # imports what it needs
     tracemalloc.start()
-    published_vectors.read_published(tmp_path / "files", "joint_4", scratch=tmp_path)
+    published_vectors.read_published(tmp_path / "files", "joint_4", scratch=tmp_path, block_bytes=2**15)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1000 * 600 * 4  # the float32 vectors of one of the languages, whose text is five times as large

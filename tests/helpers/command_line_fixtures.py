@@ -34,6 +34,19 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
+def done(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command that must end well; returns what it printed."""
+
+    def call(*arguments: object) -> str:
+        code = run([str(argument) for argument in arguments])
+        caught = capsys.readouterr()
+        assert code == 0, caught.err
+        return caught.out
+
+    return call
+
+
+@pytest.fixture
 def run_json(capsys: pytest.CaptureFixture[str]) -> Any:
     """Run a command that must end well, and parse all of its standard output."""
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus.documents import Document
-from cr5.evaluate.systems.space import NotApplicableError, Space, System
+from cr5.evaluate.systems.fitted_system import FittedSystem, NotApplicableError, System
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.retrieval.block_products import Matrix
 
@@ -15,7 +15,7 @@ from cr5.retrieval.block_products import Matrix
 def shuffled(system: System) -> System:
     """The same system, trained on documents whose concepts have been shuffled."""
 
-    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
         random = np.random.default_rng(5)
         mixed = {
             lang: TokenisedTexts(texts.tokens, random.permutation(texts.concepts), texts.titles)
@@ -26,8 +26,8 @@ def shuffled(system: System) -> System:
     return fit
 
 
-class Spy(Space):
-    """A space that remembers what it was given."""
+class Spy(FittedSystem):
+    """A fitted system that remembers what it was given."""
 
     def __init__(self, training: Mapping[str, TokenisedTexts], seen: list[set[int]]) -> None:
         seen.append({int(c) for texts in training.values() for c in texts.concepts})
@@ -49,8 +49,8 @@ def paragraphs() -> list[Document]:
     return found
 
 
-class OneWay(Space):
-    """A space that knows one direction only."""
+class OneWay(FittedSystem):
+    """A fitted system that knows one direction only."""
 
     def pair(
         self, queries: TokenisedTexts, source: str, candidates: TokenisedTexts, target: str
@@ -63,7 +63,7 @@ class OneWay(Space):
 def failing(error: Exception) -> System:
     """A system whose training raises an error."""
 
-    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
         raise error
 
     return fit

@@ -6,7 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
-from cr5._typing import Ints, Sparse
+from cr5._typing import Array, Ints, Sparse
+from cr5.training.engines.cpu import CpuEngine
+from cr5.training.solver import Fit
 
 
 def random_subwords(blocks: Mapping[str, Sparse], *, seed: int = 0) -> dict[str, Sparse]:
@@ -53,3 +55,19 @@ def problem(
         blocks[f"l{i}"] = csr_array(X.astype(dtype))
         labels[f"l{i}"] = random.integers(0, concepts, shape[0])
     return Problem(blocks, labels)
+
+
+def filled(
+    blocks: Mapping[str, Sparse], labels: Mapping[str, Ints], subwords: Mapping[str, Sparse] | None = None
+) -> CpuEngine:
+    """An engine that holds a problem."""
+    engine = CpuEngine()
+    for lang, X in blocks.items():
+        engine.put(lang, X, labels[lang], (subwords or {}).get(lang))
+    return engine
+
+
+def stacked(fit: Fit, subwords: Mapping[str, Sparse] | None = None) -> Array:
+    """The maps of every language's words and, below them, of its subwords."""
+    own = subwords or {}
+    return np.vstack([part for lang, Z in fit.maps.items() for part in ([Z, own[lang].T @ Z] if lang in own else [Z])])

@@ -11,8 +11,8 @@ import cr5
 from cr5 import Cr5, Cr5Error, Document, Index, LanguageFallback
 from cr5.cli import run
 from cr5.corpus.languages import CLOSE_LANGUAGES, find_text_language, script
-from cr5.evaluate.systems.cr5_system import model_space
-from cr5.evaluate.systems.space import NotApplicableError
+from cr5.evaluate.systems.cr5_system import model_system
+from cr5.evaluate.systems.fitted_system import NotApplicableError
 
 TEXT = "hunden drikker øl"
 
@@ -82,7 +82,7 @@ def test_words_languages_and_evaluations_do_not_borrow(model: Cr5) -> None:
         with pytest.raises(Cr5Error, match="no language 'nn'"):
             ask("nn")
     with pytest.raises(NotApplicableError, match="no language nn"):
-        model_space(model).code_of("nn")
+        model_system(model).code_of("nn")
 
 
 def test_an_index_stores_and_searches_texts_by_the_close_language(model: Cr5, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from madeup import LANGS, MEANINGS, word
 
 from cr5 import Cr5, Cr5Error, Document, Index, ModelFileError
 from cr5._typing import Array
-from cr5.evaluate.systems.cr5_system import model_space
+from cr5.evaluate.systems.cr5_system import model_system
 from cr5.model.memory_languages import MemoryLanguages
 from cr5.model.reports import space_digest
 from cr5.retrieval.vectors import unit_rows
@@ -207,9 +207,9 @@ def test_whatever_can_be_asked_of_a_model_can_be_asked_of_a_quantised_one(
     assert total == pytest.approx(float(small.encode(pair[0], "aa") @ small.encode(pair[2], "bb")), abs=1e-5)
     assert small.similarity(*pair) == pytest.approx(explained.similarity_by_views, abs=1e-5)
     assert small.guess_language(TEXTS["cc"][0]).lang == "cc"
-    space = model_space(small)
+    space = model_system(small)
     np.testing.assert_array_equal(space.word_vectors("aa"), small.word_vectors("aa"))
-    assert space.report["signature"] != model_space(model).report["signature"]
+    assert space.report["signature"] != model_system(model).report["signature"]
 
 
 def test_a_quantised_model_can_be_copied_and_quantised_further(model: Cr5, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from madeup import LANGS, MEANINGS, word
 from cr5 import Cr5, Document
 from cr5._typing import Array
 from cr5.corpus.inputs import in_batches
-from cr5.evaluate.systems.cr5_system import model_space
+from cr5.evaluate.systems.cr5_system import model_system
 from cr5.evaluate.texts import read_texts
 from cr5.features.counts import count_words
 from cr5.features.tfidf import Vocabulary, fit_vocabulary
@@ -100,7 +100,7 @@ def test_an_evaluation_sees_the_same_rows(model: Cr5) -> None:
     texts = mixed_texts("bb", 3000)
     documents = [Document(f"{i}", lang, text) for i, text in enumerate(texts) for lang in ("aa", "bb")]
     given_texts = read_texts(in_batches(documents), model.settings.tokeniser).languages["bb"]
-    np.testing.assert_array_equal(model_space(model).embed(given_texts, "bb"), model.encode(texts, "bb"))
+    np.testing.assert_array_equal(model_system(model).embed(given_texts, "bb"), model.encode(texts, "bb"))
 
 
 def test_coverage_tells_known_words_from_those_with_known_ngrams(model: Cr5) -> None:

@@ -1,5 +1,7 @@
 """Nearest rows in both directions against a dense oracle: exact, by lists, in blocks and on several threads."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -24,12 +26,9 @@ def oracle(products: Array, k: int = K) -> Array:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("lists", [1, 8])
 @pytest.mark.parametrize("block", [7, 1000])
-def test_with_all_lists_probed_the_search_is_exact(
-    threads: int, lists: int, block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(both_directions, "BLOCK_ROWS", block)
-    monkeypatch.setattr(both_directions, "BLOCK_COLUMNS", block)
-    found = nearest_in_both_directions(A, B, K, lists=lists, probes=lists, query_rows=block, threads=threads)
+def test_with_all_lists_probed_the_search_is_exact(threads: int, lists: int, block: int) -> None:
+    shapes: dict[str, Any] = {"query_rows": block, "block_shape": (block, block)}
+    found = nearest_in_both_directions(A, B, K, lists=lists, probes=lists, threads=threads, **shapes)
     np.testing.assert_array_equal(found.left, oracle(A @ B.T))
     np.testing.assert_array_equal(found.right, oracle(B @ A.T))
 

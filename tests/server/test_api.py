@@ -20,6 +20,7 @@ from cr5.server.handlers import beginning, web_url
 from cr5.server.projection import Projection
 from cr5.server.readiness import Readiness
 from cr5.server.reference import render_reference
+from cr5.server.settings import ServerSettings
 
 
 def test_a_search_finds_what_the_index_finds(client: TestClient, index_folder: Path) -> None:
@@ -352,9 +353,8 @@ def test_a_warm_up_that_fails_is_tried_again(index_folder: Path, monkeypatch: py
         return search(index, *given, **more)
 
     monkeypatch.setattr(Index, "search", fails_once)
-    monkeypatch.setattr("cr5.server.app.WARM_UP_RETRY_SECONDS", 0)
-    readiness = Readiness()
-    with TestClient(create_app(Index.open(index_folder), readiness=readiness)) as client:
+    readiness, settings = Readiness(), ServerSettings(warm_up_retry_seconds=0)
+    with TestClient(create_app(Index.open(index_folder), settings, readiness=readiness)) as client:
         assert readiness.warm.wait(60)
         assert not failures
         assert client.get("/ready").status_code == 200

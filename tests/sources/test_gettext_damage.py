@@ -4,6 +4,7 @@ import contextlib
 import io
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from catalogues import GERMAN, ITALIAN, message, mo, po, put, relaxed
@@ -14,7 +15,6 @@ from timing import seconds
 
 from cr5.corpus.skipped import Skipped
 from cr5.errors import CorpusError
-from cr5.sources import catalogue_files
 from cr5.sources.accounting import Accounting
 from cr5.sources.catalogue_files import Message, read_mo, read_po
 from cr5.sources.files import raise_error
@@ -50,11 +50,10 @@ def test_a_damaged_entry_is_reported_and_the_others_are_read(tmp_path: Path, ent
     assert accounting.errors.examples == {"unreadable message": f"{path}:{words}"}
 
 
-def test_a_message_without_an_end_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue_files, "MAX_MESSAGE_BYTES", 1000)
+def test_a_message_without_an_end_is_left_out() -> None:
     content = 'msgid "a"\nmsgstr ""\n' + '"word "\n' * 1000 + 'msgid "Quit"\nmsgstr "Esci"\n'
     skipped = Skipped()
-    messages = list(read_po(io.BytesIO(content.encode()), "it.po", skipped.add))
+    messages = list(read_po(io.BytesIO(content.encode()), "it.po", skipped.add, max_message_bytes=1000))
     assert messages == [Message("", "Quit", "", ("Esci",))]
     assert skipped.examples["unreadable message"].startswith("it.po:143: a message of more than 1,000 bytes")
 
@@ -72,13 +71,13 @@ def test_an_unknown_charset_is_an_error(tmp_path: Path, name: str) -> None:
     assert accounting.errors.counts == {"unknown charset": 2}
 
 
-def mo_message(content: bytes) -> str:
+def mo_message(content: bytes, **options: Any) -> str:
     with pytest.raises(CorpusError) as caught:
-        list(read_mo(io.BytesIO(content), "da.mo"))
+        list(read_mo(io.BytesIO(content), "da.mo", **options))
     return str(caught.value)
 
 
-def test_a_file_that_is_not_a_compiled_catalogue_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_not_a_compiled_catalogue_is_an_error() -> None:
     whole = mo([Message("", "a", "", ("b",))])
     for content in (b"", b"msgid", whole[:19], whole[1:]):
         assert mo_message(content) == (
@@ -94,8 +93,7 @@ def test_a_file_that_is_not_a_compiled_catalogue_is_an_error(monkeypatch: pytest
         mo_message(many)
         == f"da.mo: {2**32 - 1} messages of revision 0 do not fit in its {len(whole)} bytes; compile it again"
     )
-    monkeypatch.setattr(catalogue_files, "MAX_MO_BYTES", 50)
-    assert mo_message(whole) == "da.mo: more than 0 MB; pass its .po instead"
+    assert mo_message(whole, max_bytes=50) == "da.mo: more than 0 MB; pass its .po instead"
 
 
 def test_offsets_outside_a_compiled_catalogue_are_errors() -> None:

@@ -26,12 +26,12 @@ from cr5.training.engines import cpu
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.pipeline import choose_rank, fingerprint, max_documents_per_concept, train
 from cr5.training.ridge import DEFAULT_RIDGE, held_out_count
-from cr5.training.selection import few_concepts
+from cr5.training.selection import few_concepts_warnings
 from cr5.training.view_weights import WEIGHTS, expected_weight
 
 
 def few_concepts_notes(concepts: int) -> list[str]:
-    return [str(note) for note in few_concepts(concepts, madeup.SETTINGS["min_documents"])]
+    return [str(note) for note in few_concepts_warnings(concepts, madeup.SETTINGS["min_documents"])]
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,9 @@ def test_a_language_without_a_usable_document_is_left_out_with_a_warning(documen
 
 
 def test_a_lower_limit_of_documents_is_advised_only_where_it_is_higher() -> None:
-    advice = [["`min_documents=2`" in str(note) for note in few_concepts(150, limit)] for limit in (1, 2, 3, 5)]
+    advice = [
+        ["`min_documents=2`" in str(note) for note in few_concepts_warnings(150, limit)] for limit in (1, 2, 3, 5)
+    ]
     assert advice == [[False], [False], [True], [True]]
 
 
@@ -401,7 +403,7 @@ def test_a_fit_that_has_not_converged_warns(documents: list[Document]) -> None:
         model = Cr5(**madeup.SETTINGS | {"max_steps": 1, "tol": 1e-9}).fit(documents)
     message = (
         f"the fit stopped after 1 step at residual {model.report['residual']:.3g}, above the tolerance 1e-09; "
-        "raise `max_steps` or `tol`"
+        "increase `max_steps` or `tol`"
     )
     assert [str(warning.message) for warning in caught] == [*few_concepts_notes(150), message]
     assert caught[0].filename == __file__  # it points at whoever called fit

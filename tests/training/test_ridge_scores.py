@@ -189,13 +189,12 @@ def test_scores_of_several_versions_of_the_documents_are_their_mean_and_still_ad
     assert mean.queries == versions[0].queries
 
 
-def test_of_many_pairs_of_languages_a_fixed_number_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ridge, "MAX_PAIRS", 4)
+def test_of_many_pairs_of_languages_a_fixed_number_is_scored() -> None:
     vectors = {lang: unit_rows(20, 8, seed=i) for i, lang in enumerate("abcdef")}
     concepts = each(20, *"abcde") | {"f": np.arange(100, 120)}  # f shares nothing
-    scored = score(vectors, concepts)
+    scored = score(vectors, concepts, max_pairs=4)
     assert scored.queries == 2 * 4 * 20
-    assert score(vectors, concepts).log_likelihood == scored.log_likelihood
+    assert score(vectors, concepts, max_pairs=4).log_likelihood == scored.log_likelihood
 
 
 def test_a_pair_of_languages_without_a_shared_concept_has_no_queries() -> None:

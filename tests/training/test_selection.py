@@ -25,7 +25,7 @@ from cr5.training.selection import (
     Selection,
     Usage,
     explain_reason,
-    few_concepts,
+    few_concepts_warnings,
     select_documents,
 )
 
@@ -187,6 +187,6 @@ def test_a_language_whose_concepts_have_other_names_is_left_out_with_examples(do
 
 
 def test_few_concepts_are_warned_of_with_what_helps_until_there_are_more() -> None:
-    [warning] = few_concepts(150, 3)
+    [warning] = few_concepts_warnings(150, 3)
     assert "`min_documents=2`" in str(warning)
     assert "all views (Cr5.similarity)" in str(warning)

@@ -41,7 +41,7 @@ def align(
         bool, typer.Option("--free", help="The sentences may be in another order; link those that fit best.")
     ] = False,
     level: Annotated[
-        Level, typer.Option(help="Rows of TSV and TMX are sentences or sections, i.e. paragraphs.")
+        Level, typer.Option(help="What a row of TSV or TMX holds: sentences, or sections, which are paragraphs.")
     ] = "sentence",
     output: Output = None,
     form: Annotated[
@@ -97,8 +97,8 @@ def mine(
     candidates: Annotated[
         Candidates,
         typer.Option(
-            help="How these are found: by vectors, or by all views, which takes longer and finds more if the model "
-            "knows few of the words."
+            help="How the nearest sentences are found: by vectors, or by all views, which takes longer and finds more "
+            "if the model knows few of the words."
         ),
     ] = "vectors",
     exact_up_to: Annotated[
@@ -118,8 +118,9 @@ def mine(
 ) -> None:
     """Find parallel sentences in two collections that are not aligned.
 
-    The sentences of a pair are each other's best. Its score is how much closer they are than to their other neighbours:
-    a higher --min-score keeps fewer and surer pairs. Of equal sentences the first one is used. Examples:
+    Each sentence of a pair is the best match of the other. The score says how much closer they are to each other than
+    to their other neighbours: a higher --min-score keeps fewer pairs, which are more certain. Of identical sentences,
+    only the first is used. Examples:
 
         cr5 mine news.en.txt news.it.txt --model model > pairs.tsv
 
@@ -163,7 +164,7 @@ def plagiarism(
     ] = None,
     min_score: Annotated[float, typer.Option(help="Lowest similarity of a match.", metavar="NUMBER")] = REUSE_SCORE,
     hits: Annotated[
-        int, typer.Option(min=1, help="Documents to retrieve for every two sentences.", metavar="NUMBER")
+        int, typer.Option(min=1, help="Documents to retrieve for every two neighbouring sentences.", metavar="NUMBER")
     ] = QUERY_HITS,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Page to write, .html, or .json.", metavar="FILE")

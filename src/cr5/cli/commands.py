@@ -3,16 +3,14 @@
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cr5.cli import options
-from cr5.cli.interrupts import signals_as_interrupt
 from cr5.cli.options import (
     comma_separated,
     decode_text,
-    parse_bytes,
     parse_changes,
     parse_rank,
     parse_ridge,
@@ -31,6 +29,7 @@ from cr5.storage import vector_files
 from cr5.storage.array_files import write_array
 
 
+@options.takes_engine_options
 def train(
     corpora: options.Corpora,
     output: options.ModelOutput,
@@ -44,8 +43,8 @@ def train(
         Path | None,
         typer.Option(
             "--from",
-            help="Warm start: begin with the maps of this model, with its settings; CORPUS must contain its old "
-            "documents and the new ones.",
+            help="Warm start: begin with the vectors of this model, and use its settings; CORPUS must contain the "
+            "documents that it was trained on and the new ones.",
             metavar="MODEL",
         ),
     ] = None,
@@ -60,24 +59,13 @@ def train(
     ] = None,
     threads: options.Threads = None,
     engine: options.Engine = "cpu",
-    memory: options.Memory = None,
-    scheduler: options.Scheduler = None,
-    workers: options.Workers = None,
-    timeout_seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=0.1,
-            help="With --engine dask: how long to wait if no worker is left or the scheduler does not answer.",
-            metavar="SECONDS",
-            show_default="25",
-        ),
-    ] = None,
+    engine_options: dict[str, Any] | None = None,
     extendable: Annotated[
         bool,
         typer.Option(
             "--extendable",
-            help="Save what cr5 model add-language needs: a vector per concept. Without this option, it is saved if it "
-            "adds at most 20 % to the size of the model.",
+            help="Save a vector per concept, which cr5 model add-language needs. By default, they are saved if they "
+            "increase the size of the model by at most 20 %.",
         ),
     ] = False,
     no_extendable: Annotated[bool, typer.Option("--no-extendable", help="Never save a vector per concept.")] = False,
@@ -112,7 +100,7 @@ def train(
     skipped = Skipped()
     start = time.perf_counter()
     try:
-        with signals_as_interrupt(), console.progress_bars(json) as progress:
+        with console.progress_bars(json) as progress:
             saved = train_model(
                 model,
                 read_corpora(corpora, langs, on_error or "raise", skipped),
@@ -120,12 +108,7 @@ def train(
                 resume=resume,
                 update=from_model is not None,
                 engine=engine,
-                engine_options={
-                    "memory": parse_bytes(memory),
-                    "scheduler": scheduler,
-                    "workers": workers,
-                    "timeout_seconds": timeout_seconds,
-                },
+                engine_options=engine_options,
                 on_error=on_error,
                 skipped=skipped,
                 threads=threads,

@@ -160,7 +160,7 @@ def documents(
         bool,
         typer.Option(
             "--mask-shared",
-            help="Remove the words that a held-out document shares with its version in another language.",
+            help="Remove the words that a held-out document shares with its counterpart in another language.",
         ),
     ] = False,
     csls_over: CslsOverOption = "queries",
@@ -173,10 +173,14 @@ def documents(
             show_default=f"{LOW_RESOURCE}",
         ),
     ] = None,
-    bridge: Annotated[
+    pivot: Annotated[
         str | None,
         typer.Option(
-            help="The third language in the regime transitive.", show_default="the one that shares most", metavar="CODE"
+            "--pivot",
+            "--bridge",
+            help="The third language in the regime transitive.",
+            show_default="the one that shares most",
+            metavar="CODE",
         ),
     ] = None,
     drop: Annotated[
@@ -240,7 +244,7 @@ def documents(
             validation=validation,
             csls_over=csls_over,
             low_resource=low_resource,
-            bridge=bridge,
+            pivot=pivot,
             drop=drop,
             dictionary=dictionary or (),
             vectors=dict(_named_folder(item) for item in vectors or []),

@@ -40,7 +40,7 @@ def convert(
     rank: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Dimensions of the word vectors.", show_default="as many as most lines end in", metavar="NUMBER"
+            min=1, help="Number of dimensions of the word vectors.", show_default="that of most lines", metavar="NUMBER"
         ),
     ] = None,
     on_error: OnError = "raise",

@@ -77,7 +77,12 @@ def _options(command: Any, arguments: Sequence[str]) -> dict[str, str]:
             break
         command = below
     return {
-        parameter.name: max(parameter.opts, key=len) if parameter.param_type_name == "option" else parameter.metavar
+        parameter.name: _option(parameter.opts) if parameter.param_type_name == "option" else parameter.metavar
         for parameter in command.params
         if parameter.param_type_name == "option" or parameter.metavar
     } | _OTHER_NAMES.get(command.name, {})
+
+
+def _option(names: Sequence[str]) -> str:
+    """The first long name of an option; names after it are earlier ones."""
+    return next((name for name in names if name.startswith("--")), names[0])

@@ -2,12 +2,12 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cr5.cli import options
-from cr5.cli.options import comma_separated, parse_bytes, parse_ridge
+from cr5.cli.options import comma_separated, parse_ridge
 from cr5.cli.render import console
 from cr5.cli.render import models as render
 from cr5.corpus.skipped import OnError, Skipped
@@ -42,11 +42,13 @@ def subset(
 @app.command()
 def merge(
     model: options.Model,
-    other: Annotated[Path, typer.Argument(help="Another folder, of a model of the same space.", metavar="OTHER")],
+    other: Annotated[
+        Path, typer.Argument(help="The folder of another model made from the same training.", metavar="OTHER")
+    ],
     output: options.ModelOutput,
     json: options.Json = False,
 ) -> None:
-    """Write a model with the languages of two models that were made of one.
+    """Write a model with the languages of two models that were made from the same one.
 
     Models that were trained separately cannot be merged, because their vectors cannot be compared. Example:
 
@@ -60,7 +62,7 @@ def merge(
 def quantise(
     model: options.Model,
     output: options.ModelOutput,
-    bits: Annotated[int, typer.Option(help="Bits of each number of the word vectors: 16 or 8.", metavar="16|8")],
+    bits: Annotated[int, typer.Option(help="Bits of each number in the word vectors: 16 or 8.", metavar="16|8")],
     json: options.Json = False,
 ) -> None:
     """Write a smaller model, with word vectors in numbers of 16 or 8 bits instead of 32.
@@ -85,6 +87,7 @@ def sizes(model: options.Model, json: options.Json = False) -> None:
 
 
 @app.command("add-language")
+@options.takes_engine_options
 def add_language(
     model: options.Model,
     corpora: options.Corpora,
@@ -94,15 +97,15 @@ def add_language(
         str | None,
         typer.Option(help="Strength of the ridge penalty.", show_default="that of the model", metavar="NUMBER|auto"),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Learn a language of the model again.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Allow a language that the model has already: learn it again.")
+    ] = False,
     on_error: Annotated[
         OnError | None, typer.Option(help="What to do with unusable input: stop with an error, or skip and count it.")
     ] = None,
     threads: options.Threads = None,
     engine: options.Engine = "cpu",
-    memory: options.Memory = None,
-    scheduler: options.Scheduler = None,
-    workers: options.Workers = None,
+    engine_options: dict[str, Any] | None = None,
     json: options.Json = False,
 ) -> None:
     """Learn one more language; the vectors of texts in the other languages stay the same.
@@ -121,7 +124,7 @@ def add_language(
             lang,
             output,
             engine=engine,
-            engine_options={"memory": parse_bytes(memory), "scheduler": scheduler, "workers": workers},
+            engine_options=engine_options,
             ridge=parse_ridge(ridge),
             replace=replace,
             on_error=on_error,

@@ -1,7 +1,10 @@
 """Arguments and options that several commands share, and how their values are parsed."""
 
+import inspect
 import json
 import re
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -63,7 +66,9 @@ Store = Annotated[
 Rank = Annotated[
     str | None,
     typer.Option(
-        help="Dimensions of the vectors.", show_default="300, or fewer for a small corpus", metavar="NUMBER|auto"
+        help="Number of dimensions of the vectors.",
+        show_default="300, or fewer for a small corpus",
+        metavar="NUMBER|auto",
     ),
 ]
 Ridge = Annotated[
@@ -78,7 +83,8 @@ Engine = Annotated[
     EngineName, typer.Option(help="Where to compute: all cores of this machine, an NVIDIA GPU, or a Dask cluster.")
 ]
 Memory = Annotated[
-    str | None, typer.Option(help="Memory limit of the fit, e.g. 4GB; the rest goes to disk.", metavar="SIZE")
+    str | None,
+    typer.Option(help="How much memory the fit may use, e.g. 4GB; what does not fit is kept on disk.", metavar="SIZE"),
 ]
 Scheduler = Annotated[
     str | None,
@@ -88,6 +94,48 @@ Workers = Annotated[
     int | None,
     typer.Option(min=1, help="With --engine dask: worker processes to start here.", show_default="one per core"),
 ]
+TimeoutSeconds = Annotated[
+    float | None,
+    typer.Option(
+        min=0.1,
+        help="With --engine dask: how long to wait if no worker is left or the scheduler does not answer.",
+        metavar="SECONDS",
+        show_default="25",
+    ),
+]
+
+
+def engine_options(
+    memory: Memory = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    timeout_seconds: TimeoutSeconds = None,
+) -> dict[str, Any]:
+    """The options of an engine as ``open_engine`` takes them; each is an option of every command that fits."""
+    return {
+        "memory": parse_bytes(memory),
+        "scheduler": scheduler,
+        "workers": workers,
+        "timeout_seconds": timeout_seconds,
+    }
+
+
+def takes_engine_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the parameters of ``engine_options``, whose result it gets as its argument ``engine_options``."""
+    names, signature = inspect.signature(engine_options).parameters, inspect.signature(command)
+
+    @wraps(command)
+    def call(**given: Any) -> None:
+        command(
+            **{name: value for name, value in given.items() if name not in names},
+            engine_options=engine_options(**{name: given[name] for name in names}),
+        )
+
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        parameters += names.values() if name == "engine_options" else [parameter]
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call
 
 
 def parse_settings(preset: str, setting: list[str] | None, **given: Any) -> Settings:

@@ -47,9 +47,9 @@ def pretrain(
 ) -> None:
     """Train a model on Wikipedia in one command: download, train, evaluate, write its card, and publish it.
 
-    Before it begins, it prints what disk, memory and time it will take, and asks. You can stop it at any time: the same
-    command continues where it stopped. The corpus, the held-out articles and the evaluation are in MODEL.pretraining;
-    delete that when the model is finished. Examples:
+    Before it begins, it prints how much disk space, memory and time it will take, and asks. You can stop it at any
+    time: the same command continues where it stopped. The corpus, the held-out articles and the evaluation are in
+    MODEL.pretraining; delete that when the model is finished. Examples:
 
         cr5 pretrain --wikipedia da,it,vi --sample 2000 -o tryout --yes
 

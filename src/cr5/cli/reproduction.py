@@ -24,7 +24,7 @@ from cr5.model import Cr5
 
 
 def reproduce(
-    paper: Annotated[Literal["wsdm19"], typer.Argument(help="The paper.", metavar="wsdm19")],
+    paper: Annotated[Literal["wsdm19"], typer.Argument(help="The paper to reproduce.", metavar="wsdm19")],
     data: Annotated[
         Path,
         typer.Argument(

@@ -39,11 +39,16 @@ def serve(
         ),
     ] = None,
     log_format: Annotated[
-        Literal["text", "json"], typer.Option(help="Write problems as text, or problems and requests as JSON lines.")
+        Literal["text", "json"],
+        typer.Option(
+            help="Format of the log. text: warnings and errors; json: these and every request, as JSON lines."
+        ),
     ] = "text",
     log_file: Annotated[
         Path | None,
-        typer.Option(help="Write the log to a file of at most 10 MB and keep the last 5, not to standard error."),
+        typer.Option(
+            help="Write the log to this file instead of standard error; at 10 MB it is renamed, and the last 5 stay."
+        ),
     ] = None,
     store: Store = None,
 ) -> None:

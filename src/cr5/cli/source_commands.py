@@ -32,7 +32,7 @@ Dedupe = Annotated[
     bool,
     typer.Option(
         "--dedupe",
-        help="Leave out near-duplicates: texts that nearly repeat a text of another concept and the same language.",
+        help="Leave out near-duplicates: texts that nearly repeat a text of another concept in the same language.",
     ),
 ]
 

@@ -9,19 +9,21 @@ from cr5.evaluate.comparison import Comparison, compare
 from cr5.evaluate.report.files import write_reports
 from cr5.evaluate.runs import FailedSystem, Run, Score, load_run, save_run
 from cr5.evaluate.splits import Split
+from cr5.evaluate.systems.fitted_system import FittedSystem, System
 from cr5.evaluate.systems.registry import SYSTEMS, SystemEntry
-from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.tasks.search.run import SearchRun
 from cr5.evaluate.tasks.search.task import search
+
+Space = FittedSystem  # the earlier name
 
 __all__ = [
     "SYSTEMS",
     "Comparison",
     "FailedSystem",
+    "FittedSystem",
     "Run",
     "Score",
     "SearchRun",
-    "Space",
     "Split",
     "System",
     "SystemEntry",

@@ -66,6 +66,7 @@ def documents(
     mask_shared: bool = False,
     csls_over: CslsOver = "queries",
     low_resource: int | None = None,
+    pivot: str | None = None,
     bridge: str | None = None,
     drop: bool = False,
     dictionary: Paths = (),
@@ -92,7 +93,7 @@ def documents(
     regimes
         What to train on. "joint": all languages together. "pairwise": the concepts that both languages of a pair
         have. "low-resource": ``low_resource`` of these. "transitive": the two languages share no training concept,
-        but each shares some with a third, the bridge. Several, or "all".
+        but each shares some with a third, the pivot. Several, or "all".
     settings
         The settings of cr5: a dict such as {"rank": 100}, a ``Cr5``, or ``Settings``. The other systems use its rank,
         seed and tokeniser, and the limits of different words apply to the documents of all systems.
@@ -112,14 +113,16 @@ def documents(
         Turn a parallel corpus with one paragraph a line into a comparable one: of L languages, language i keeps the
         paragraphs i, i + L, … An upper bound is then measured as well, TF-IDF within the query language.
     mask_shared
-        Remove from held-out documents the words that another language's version has as well.
+        Remove from held-out documents the words that their counterparts in other languages have as well.
     csls_over
         The texts over which CSLS takes the neighbourhoods of candidates: "queries", or "background", other held-out
         texts in the query language.
     low_resource
         Training concepts of a pair in the regime "low-resource", 1000 by default.
-    bridge
+    pivot
         The third language in the regime "transitive"; by default the one that shares most with both.
+    bridge
+        The earlier name of ``pivot``.
     drop
         In the regime "transitive", drop the concepts that both languages have, as in the paper, instead of assigning
         each to one of the two.
@@ -145,12 +148,13 @@ def documents(
     chosen_regimes = choose_regimes(regimes)
     if "low-resource" not in chosen_regimes:
         reject_if_given("only applies to the regime low-resource", low_resource=low_resource)
+    pivot = bridge if pivot is None else pivot
     if "transitive" not in chosen_regimes:
-        reject_if_given("only applies to the regime transitive", bridge=bridge, drop=drop)
+        reject_if_given("only applies to the regime transitive", pivot=pivot, drop=drop)
     dictionaries = read_dictionaries(path_list(dictionary))
     entries = choose_systems(systems, bool(dictionaries))
-    spaces = {system: read_vectors(Path(folder)) for system, folder in (vectors or {}).items()}
-    if not entries and not spaces:
+    fitted_systems = {system: read_vectors(Path(folder)) for system, folder in (vectors or {}).items()}
+    if not entries and not fitted_systems:
         raise Cr5Error(f"`systems` is empty; the systems are {', '.join(KEYS)}, or all")
     check_output(output)
     started = time.perf_counter()
@@ -160,11 +164,11 @@ def documents(
         validation=validation, comparable=comparable, mask_shared=mask_shared, csls_over=csls_over, on_error=on_error,
         skipped=skipped, progress=progress, should_stop=should_stop,
     )  # fmt: skip
-    for space in spaces.values():
+    for fitted in fitted_systems.values():
         for lang, texts in held_out.texts.items():
-            space.embed(texts, lang)  # fail early if the vectors do not fit the texts
+            fitted.embed(texts, lang)  # fail early if the vectors do not fit the texts
     trainable = make_systems(entries, settings, held_out.training_texts(), dictionaries, progress)
-    trainable |= {system: as_system(space) for system, space in spaces.items()}
+    trainable |= {system: as_system(fitted) for system, fitted in fitted_systems.items()}
     if comparable and not mask_shared:
         trainable |= make_systems([SYSTEMS["upper-bound"]], settings, {})
     run = evaluate_documents(
@@ -176,7 +180,7 @@ def documents(
         rank=settings.nominal_rank,
         seed=settings.seed,
         low_resource=LOW_RESOURCE if low_resource is None else low_resource,
-        bridge=bridge,
+        pivot=pivot,
         drop_shared=drop,
         facts={"settings": settings.to_json(), "skipped": skipped.counts},
         progress=progress,

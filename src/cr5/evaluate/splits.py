@@ -207,13 +207,13 @@ def training_rows(
     pair: tuple[str, str] | None = None,
     *,
     low_resource: int = LOW_RESOURCE,
-    bridge: str | None = None,
+    pivot: str | None = None,
     drop_shared: bool = False,
 ) -> dict[str, Ints]:
     """The documents that a regime trains on, as rows of ``corpus`` by language; never a held-out concept.
 
     joint: all languages. pairwise: the concepts that both languages of ``pair`` have. low-resource: only
-    ``low_resource`` of these. transitive: the two languages share no concept, but each shares some with ``bridge``.
+    ``low_resource`` of these. transitive: the two languages share no concept, but each shares some with ``pivot``.
     Concepts that both have are then assigned to one of the two in turn or, with ``drop_shared``, dropped as in the
     paper.
     """
@@ -227,7 +227,7 @@ def training_rows(
         a, b = pair
         both = free[a] & free[b]
         if regime == "transitive":
-            third = choose_bridge(split, corpus, pair, bridge)
+            third = choose_pivot(split, corpus, pair, pivot)
             only_a, only_b, of_third = free[a] & ~both, free[b] & ~both, free[third]
             if drop_shared:
                 kept = {a: only_a, b: only_b, third: of_third & ~both}
@@ -243,16 +243,16 @@ def training_rows(
     return {lang: np.flatnonzero((mask & shared)[corpus.languages[lang].concepts]) for lang, mask in kept.items()}
 
 
-def choose_bridge(split: Split, corpus: EvaluationCorpus, pair: tuple[str, str], wanted: str | None = None) -> str:
+def choose_pivot(split: Split, corpus: EvaluationCorpus, pair: tuple[str, str], wanted: str | None = None) -> str:
     """The third language: ``wanted`` unless it is one of the pair, otherwise the one that shares most with both."""
     others = [lang for lang in split.langs if lang not in pair]
     if not others:
-        raise Cr5Error("transitive training needs a third language as a bridge; add one with `langs`")
-    bridge = None if wanted is None else find_language(wanted, split.langs)
-    if wanted is not None and bridge is None:
-        raise Cr5Error(f"`bridge={wanted}` is not one of the languages {', '.join(split.langs)}; name one of these")
-    if bridge in others:
-        return bridge
+        raise Cr5Error("transitive training needs a third language as a pivot; add one with `langs`")
+    pivot = None if wanted is None else find_language(wanted, split.langs)
+    if wanted is not None and pivot is None:
+        raise Cr5Error(f"`pivot={wanted}` is not one of the languages {', '.join(split.langs)}; name one of these")
+    if pivot in others:
+        return pivot
     concepts = {lang: set(corpus.languages[lang].concepts.tolist()) for lang in split.langs}
     return max(others, key=lambda lang: min(len(concepts[lang] & concepts[a]) for a in pair))
 

@@ -30,20 +30,24 @@ class WrongAnswers:
 
 
 def describe_wrong_answers(
-    corpus: EvaluationCorpus, rows: Mapping[str, Ints], answers: Mapping[str, WrongAnswers], seed: int
+    corpus: EvaluationCorpus,
+    rows: Mapping[str, Ints],
+    answers: Mapping[str, WrongAnswers],
+    seed: int,
+    sampled_texts: int = SAMPLED_TEXTS,
 ) -> list[str]:
     """Notes on candidates in another language than declared, and on hubs, by language.
 
-    ``rows`` are the candidates of every language as rows of ``corpus``. The language of a random sample of them is
-    guessed, and that of the most frequent wrong answers.
+    ``rows`` are the candidates of every language as rows of ``corpus``. The language of ``sampled_texts`` of
+    them, drawn at random, is guessed, and that of as many of the most frequent wrong answers.
     """
     notes = []
     for lang, wrong in answers.items():
         if lang not in corpus.raw_texts:
             continue
         texts, titles = corpus.raw_texts[lang], corpus.languages[lang].titles
-        frequent = [row for row, _ in wrong.counts.most_common(SAMPLED_TEXTS)]
-        sample = np.random.default_rng(seed).permutation(len(rows[lang]))[:SAMPLED_TEXTS].tolist()
+        frequent = [row for row, _ in wrong.counts.most_common(sampled_texts)]
+        sample = np.random.default_rng(seed).permutation(len(rows[lang]))[:sampled_texts].tolist()
         foreign: dict[int, Guess] = {}
         for row in dict.fromkeys([*frequent, *sample]):
             guess = find_foreign_language(texts[int(rows[lang][row])].as_py(), lang)

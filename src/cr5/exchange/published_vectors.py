@@ -79,6 +79,7 @@ def read_published(
     skipped: Skipped | None = None,
     progress: ProgressCallback = no_progress,
     scratch: Path | None = None,
+    block_bytes: int = BLOCK_BYTES,
 ) -> PublishedModel:
     """Read some languages of a published model, by default all that are in the folder, and no other file.
 
@@ -86,7 +87,7 @@ def read_published(
     used is an error that names file and line, unless ``on_error="skip"``: then it is left out and counted as well. Of a
     word that occurs twice, the last line is used then, as in the authors' libraries. ``rank`` is how many numbers a
     word has, by default as many as most lines end in. The arrays are in memory, or, with ``scratch``, in files of that
-    folder.
+    folder. ``block_bytes`` decompressed bytes are parsed at a time.
     """
     check_on_error(on_error)
     given = 0 if rank is None else whole_number("rank", rank, 1)
@@ -95,7 +96,7 @@ def read_published(
     sizes = {lang: path.stat().st_size for lang, path in files.items()}
     languages, facts, found, before = dict[str, LanguageMap](), dict[str, dict[str, Any]](), 0, 0
     for lang, path in files.items():
-        reader, memory = _Reader(path, on_error, given), bytearray()
+        reader, memory = _Reader(path, on_error, given, block_bytes), bytearray()
         with (scratch / lang).open("wb") if scratch else nullcontext() as file:
             append = file.write if file else memory.extend
             for vectors, done in reader.read():
@@ -181,8 +182,8 @@ class _Reader:
     whose word occurs again.
     """
 
-    def __init__(self, path: Path, on_error: OnError, rank: int) -> None:
-        self.path, self.on_error = path, on_error
+    def __init__(self, path: Path, on_error: OnError, rank: int, block_bytes: int) -> None:
+        self.path, self.on_error, self.block_bytes = path, on_error, block_bytes
         self.rank, self.rows, self.skipped = rank, dict[str, int](), Skipped()
         self.replaced: dict[int, Array] = {}
 
@@ -190,7 +191,8 @@ class _Reader:
         """Blocks of vectors, new words x rank, and how many bytes of the file have been read so far."""
         try:
             with self.path.open("rb") as raw, open_decompressed(raw, split_suffix(self.path.name)[1]) as stream:
-                for first, block in line_blocks(stream, self._report, BLOCK_BYTES, ReadLimits(BLOCK_BYTES)):
+                limits = ReadLimits(self.block_bytes)
+                for first, block in line_blocks(stream, self._report, self.block_bytes, limits):
                     block = block.replace(b"\r\n", b"\n").removesuffix(b"\n") + b"\n"
                     start = self._checked_start(block) if first == 1 else block
                     yield self._parse(start, first + (start is not block)), raw.tell()

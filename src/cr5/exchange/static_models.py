@@ -1,8 +1,9 @@
 """Static models of other libraries: a tokenizer.json, and a vector for each word, whose mean is the vector of a text.
 
-A document vector of cr5 is the sum of (1 + log tf) idf z over its words, divided by the length of its TF-IDF row, minus
-the offset of its language. Of this, the mean of vectors has: tf idf z of the words in the vocabulary, and the
-offset for a text as long as the mean document. It lacks the logarithm, and words outside the vocabulary.
+In cr5, the vector of a document is the sum of (1 + ln tf) idf z over its words, divided by the length of its TF-IDF
+row, minus the offset of its language. A mean of fixed vectors can only approximate this. It weighs a word by tf instead
+of 1 + ln tf, ignores words outside the vocabulary, and subtracts the offset that is right for a text as long as the
+mean document.
 """
 
 import json

@@ -48,7 +48,7 @@ def hold_out(corpus: Path, target: Path, progress: ProgressCallback = no_progres
     if len(chosen) < MIN_CONCEPTS:
         raise Cr5Error(
             f"{corpus} has {len(shared):,} concepts in two languages or more, and {MIN_CONCEPTS / MAX_SHARE:.0f} are "
-            "needed to hold some out; raise `sample`, or add languages"
+            "needed to hold some out; increase `sample`, or add languages"
         )
     write(target, (document for batch in _select(corpus, chosen, True) for document in batch.documents()))
     return len(chosen)
@@ -85,14 +85,14 @@ def evaluate_held_out(model: Cr5, held_out: Path, progress: ProgressCallback = n
             aligned = [texts[a][concept] for concept in both], [texts[b][concept] for concept in both]
             pairs.append(AlignedSentences((a, b), aligned, str(held_out.name)))
     if not pairs:
-        raise Cr5Error(f"no two languages share {MIN_CONCEPTS} held-out concepts; raise `sample`")
+        raise Cr5Error(f"no two languages share {MIN_CONCEPTS} held-out concepts; increase `sample`")
     tokeniser = model.settings.tokeniser
     counted = read_texts(read_batches(held_out, langs=model.langs), tokeniser).languages
     baseline = {SYSTEMS["shared-tokens"].name: shared_tokens(counted, rank=model.rank, seed=0)}
-    spaces = {**load_systems(model, model.langs, None, progress).spaces, **baseline}
+    fitted_systems = {**load_systems(model, model.langs, None, progress).fitted_systems, **baseline}
     sizes = [len(pair) for pair in pairs]
     most = f"{min(sizes):,} to {max(sizes):,}" if min(sizes) < max(sizes) else f"{max(sizes):,}"
     return evaluate_sentences(
-        PretrainedSystems(spaces, tokeniser), pairs, queries=MAX_CONCEPTS, separate=0.0,
+        PretrainedSystems(fitted_systems, tokeniser), pairs, queries=MAX_CONCEPTS, separate=0.0,
         title=f"{most} held-out articles of each pair of languages", progress=progress,
     )  # fmt: skip

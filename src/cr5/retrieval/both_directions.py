@@ -18,7 +18,7 @@ from cr5.retrieval.heaps import best_first, empty_heaps
 from cr5.retrieval.top_k import nearest
 
 QUERY_ROWS = 65_536  # rows of the left side at a time
-BLOCK_ROWS, BLOCK_COLUMNS = 1024, 512  # size of a block of products, which fits into a core's cache
+BLOCK_SHAPE = 1024, 512  # right x left rows of a block of products, which fits into a core's cache
 NONE = -1
 
 
@@ -40,6 +40,7 @@ def nearest_in_both_directions(
     lists: int = 1,
     probes: int = 1,
     query_rows: int = QUERY_ROWS,
+    block_shape: tuple[int, int] = BLOCK_SHAPE,
     threads: int | None = None,
     progress: ProgressCallback = no_progress,
 ) -> BothDirections:
@@ -47,17 +48,19 @@ def nearest_in_both_directions(
 
     Rows of ``left`` are compared with those of ``right`` in the ``probes`` lists of their nearest centroids, of all
     ``lists``. Both may be in half precision; only a block of them is converted at a time.
+    ``query_rows`` rows of ``left`` are searched with at a time, in blocks of ``block_shape`` products, right x left.
     """
     centroids = kmeans(right[:: sampling_step(len(right), lists)].astype(np.float32), lists) if lists > 1 else None
     order, starts = _by_list(np.zeros((len(right), 1), int) if centroids is None else nearest(right, centroids, 1)[0])
     found = np.empty((len(left), min(k, len(right))), np.int64)
     indices, scores = _heaps(len(right), min(k, len(left)))
+    threads = threads or available_cores()
     for begin in range(0, len(left), query_rows):
         queries = left[begin : begin + query_rows].astype(np.float32)
         probed = np.zeros((len(queries), 1), int) if centroids is None else nearest(queries, centroids, probes)[0]
         by_list, ends = _by_list(probed)
-        blocks = _blocks(by_list // probed.shape[1], ends, order, starts)
-        parts = _compare(queries, right, blocks, scores, indices, begin, found.shape[1], threads or available_cores())
+        blocks = list(_blocks(by_list // probed.shape[1], ends, order, starts, block_shape[0]))
+        parts = _compare(queries, right, blocks, block_shape, scores, indices, begin, found.shape[1], threads)
         query_indices, query_scores = zip(*parts, strict=True)
         found[begin : begin + query_rows] = best_first(query_indices, query_scores, found.shape[1])[0]
         progress(Progress("search", min(begin + query_rows, len(left)), len(left)))
@@ -71,18 +74,21 @@ def _by_list(lists: Ints) -> tuple[Ints, Ints]:
     return order, np.searchsorted(flat[order], np.arange(flat.max(initial=-1) + 2))
 
 
-def _blocks(queries: Ints, query_starts: Ints, rows: Ints, starts: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Rows of a list, a part of them at a time, and the queries that they are compared with."""
+def _blocks(
+    queries: Ints, query_starts: Ints, rows: Ints, starts: Ints, block_rows: int
+) -> Iterator[tuple[Ints, Ints]]:
+    """Rows of a list, ``block_rows`` of them at a time, and the queries that they are compared with."""
     for number in range(min(len(starts), len(query_starts)) - 1):
         compared = queries[query_starts[number] : query_starts[number + 1]]
-        for begin in range(starts[number], starts[number + 1] if len(compared) else 0, BLOCK_ROWS):
-            yield rows[begin : min(begin + BLOCK_ROWS, starts[number + 1])], compared
+        for begin in range(starts[number], starts[number + 1] if len(compared) else 0, block_rows):
+            yield rows[begin : min(begin + block_rows, starts[number + 1])], compared
 
 
 def _compare(
     queries: Array,
     right: Array,
-    blocks: Iterator[tuple[Ints, Ints]],
+    blocks: list[tuple[Ints, Ints]],
+    block_shape: tuple[int, int],
     scores: Array,
     indices: Ints,
     offset: int,
@@ -92,15 +98,16 @@ def _compare(
     """Push the products of all blocks onto the heaps of the right rows; return those of the queries, by thread."""
     from cr5.retrieval.kernels import keep_top_both
 
-    shared = iter(list(blocks))  # next() on it is atomic. No two blocks have a right row in common
+    shared = iter(blocks)  # next() on it is atomic. No two blocks have a right row in common
+    block_rows, block_columns = block_shape
 
     def process(_: int) -> tuple[Ints, Array]:
         query_indices, query_scores = _heaps(len(queries), k)
-        memory = np.empty(BLOCK_ROWS * BLOCK_COLUMNS, np.float32)
+        memory = np.empty(block_rows * block_columns, np.float32)
         for rows, columns in shared:
             vectors = right[rows].astype(np.float32)
-            for begin in range(0, len(columns), BLOCK_COLUMNS):
-                part = columns[begin : begin + BLOCK_COLUMNS]
+            for begin in range(0, len(columns), block_columns):
+                part = columns[begin : begin + block_columns]
                 products = memory[: len(rows) * len(part)].reshape(len(rows), len(part))
                 np.dot(vectors, queries[part].T, out=products)
                 keep_top_both(products, rows, part, offset, scores, indices, query_scores, query_indices)

@@ -34,7 +34,6 @@ from cr5.server.state import ServerState
 from cr5.server.static_files import StaticFiles
 
 HEALTH_SECONDS = 10  # time limit of an answer to /health
-WARM_UP_RETRY_SECONDS = 5
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ErrorResponse, "description": description}
     for status, description in {
@@ -63,7 +62,9 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = threading.Thread(target=_warm_up, args=(state, readiness), name="cr5-warm-up")
+        warming = threading.Thread(
+            target=_warm_up, args=(state, readiness, settings.warm_up_retry_seconds), name="cr5-warm-up"
+        )
         warming.start()
         try:
             yield
@@ -200,7 +201,7 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
     return app
 
 
-def _warm_up(state: ServerState, readiness: Readiness) -> None:
+def _warm_up(state: ServerState, readiness: Readiness, retry_seconds: float) -> None:
     """Load the languages and compile the search by a query in each language, as the first clients would send them.
 
     A failed search, for example because the database is not up yet, is retried.
@@ -218,8 +219,8 @@ def _warm_up(state: ServerState, readiness: Readiness) -> None:
             if isinstance(error, Cr5Error):
                 log.error("%s", error)
             elif not readiness.stopping.is_set():
-                log.warning("a warm-up search failed; trying again in %g s", WARM_UP_RETRY_SECONDS, exc_info=True)
-            readiness.stopping.wait(WARM_UP_RETRY_SECONDS)
+                log.warning("a warm-up search failed; trying again in %g s", retry_seconds, exc_info=True)
+            readiness.stopping.wait(retry_seconds)
         else:
             readiness.set_warm()
             return

@@ -295,7 +295,7 @@ class DocumentResponse(DocumentFields):
 
 
 class AddResponse(BaseModel):
-    """The number of documents that were new, replaced an older version (``renewed``) or were the same as before.
+    """The number of documents that were new, replaced one with the same id (``renewed``) or were the same as before.
 
     By language, documents that were left out: ``blank`` have no word in the vocabulary, ``unknown`` are in a language
     that the model does not know. ``borrowed``: languages that it does not have, and the close ones that it used.

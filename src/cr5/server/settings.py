@@ -34,5 +34,6 @@ class ServerSettings:
     stop_quiet_seconds: float = 0.2  # a stopping server accepts connections until none has come for this long,
     stop_accept_seconds: float = 2.0  # and at most for this long
     stop_idle_seconds: float = 1.0  # idle connections are closed this long after the server began to stop
+    warm_up_retry_seconds: float = 5.0  # pause before a warm-up search that failed is tried again
     log_format: LogFormat = "text"
     log_file: Path | None = None  # file for the log; None: standard error

@@ -96,10 +96,16 @@ class _Entry:
         return [strings for name, strings in self.fields if name == keyword]
 
 
-def read_po(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_error) -> Iterator[Message]:
+def read_po(
+    stream: IO[bytes],
+    source: str,
+    handle_error: ErrorHandler = raise_error,
+    *,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
+) -> Iterator[Message]:
     """Read the messages of a PO file, without obsolete ones."""
     charset = "utf-8"
-    for entry in _entries(stream, source, handle_error):
+    for entry in _entries(stream, source, handle_error, max_message_bytes):
         try:
             if _is_header(entry):
                 charset = _charset(_text(entry.strings("msgstr")[0], "latin-1"))
@@ -115,7 +121,7 @@ def read_po(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_e
             yield message
 
 
-def _entries(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iterator[_Entry]:
+def _entries(stream: IO[bytes], source: str, handle_error: ErrorHandler, max_message_bytes: int) -> Iterator[_Entry]:
     entry = _Entry()
 
     def mark_bad(number: int, message: str) -> None:
@@ -148,8 +154,8 @@ def _entries(stream: IO[bytes], source: str, handle_error: ErrorHandler) -> Iter
             text = quoted(line.decode("utf-8", "replace"))
             mark_bad(number, f"{text} does not belong in a catalogue; check the file with msgfmt -c")
         entry.size += len(line)
-        if entry.size > MAX_MESSAGE_BYTES:
-            mark_bad(number, f"a message of more than {MAX_MESSAGE_BYTES:,} bytes; check the file with msgfmt -c")
+        if entry.size > max_message_bytes:
+            mark_bad(number, f"a message of more than {max_message_bytes:,} bytes; check the file with msgfmt -c")
             entry.fields, entry.references = [], []
     if entry.fields and not entry.bad:
         yield entry
@@ -217,16 +223,18 @@ def _unescape(charset: str) -> Callable[[re.Match[str]], str]:
 _MAGIC = 0x950412DE
 
 
-def read_mo(stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_error) -> Iterator[Message]:
+def read_mo(
+    stream: IO[bytes], source: str, handle_error: ErrorHandler = raise_error, *, max_bytes: int = MAX_MO_BYTES
+) -> Iterator[Message]:
     """Read the messages of a compiled catalogue in either byte order."""
-    data = stream.read(MAX_MO_BYTES + 1)
+    data = stream.read(max_bytes + 1)
     order = next((order for order in "<>" if data[:4] == struct.pack(f"{order}I", _MAGIC)), None)
     if order is None or len(data) < 20:
         raise CorpusError(
             f"{source}: not a compiled catalogue, which starts with 950412de; check the name or compile it again"
         )
-    if len(data) > MAX_MO_BYTES:
-        raise CorpusError(f"{source}: more than {MAX_MO_BYTES >> 20} MB; pass its .po instead")
+    if len(data) > max_bytes:
+        raise CorpusError(f"{source}: more than {max_bytes >> 20} MB; pass its .po instead")
     revision, count, ids, texts = struct.unpack_from(f"{order}4I", data, 4)
     if revision >> 16 > 1 or max(ids, texts) + 8 * count > len(data):
         raise CorpusError(

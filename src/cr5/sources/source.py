@@ -1,10 +1,10 @@
 """The description of a source: its reader of documents, and what the command line says about it.
 
-A reader is a generator function. Its first parameter is the input, a path or several; its options are keyword-only,
-each annotated with a ``ParameterHelp``. It makes documents with an ``Accounting``, which counts every file and
-document, and may take ``langs`` to open only files of these languages. The option of the command has the name, the
-type and the default of the parameter. The help ends with "Example:", an empty line, and a call of the command as an
-indented paragraph; of several calls, each is a paragraph:
+A reader is a function that returns an iterator of documents. Its first parameter is the input, a path or several; its
+options are keyword-only, each annotated with a ``ParameterHelp``. It makes documents with an ``Accounting``, which
+counts every file and document, and may take ``langs`` to open only files of these languages. The option of the command
+has the name, the type and the default of the parameter. The help ends with "Example:", an empty line, and a call of the
+command as an indented paragraph; of several calls, each is a paragraph:
 
     def read_notes(
         paths: Annotated[Sequence[Path], ParameterHelp("Files or folders.", metavar="PATH")],

@@ -161,7 +161,7 @@ def load_documents(selection: Selection, engine: Engine) -> tuple[list[str], dic
 
 def _not_converged(fit: Fit, settings: Settings) -> str:
     exhausted = fit.steps < settings.max_steps
-    advice = "raise `tol`: float32 goes no further" if exhausted else "raise `max_steps` or `tol`"
+    advice = "increase `tol`: float32 goes no further" if exhausted else "increase `max_steps` or `tol`"
     return (
         f"the fit stopped after {plural(fit.steps, 'step')} at residual {fit.residual:.3g}, above the tolerance "
         f"{settings.tol:g}; {advice}"

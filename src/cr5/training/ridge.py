@@ -326,7 +326,7 @@ def some_words(X: Sparse, share: float, random: np.random.Generator, squares: Ar
     return csr_array(((data / norms[rows]).astype(X.dtype), X.indices[kept], indptr), shape=X.shape)
 
 
-def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> Scores:
+def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints], max_pairs: int = MAX_PAIRS) -> Scores:
     """Retrieve documents by CSLS over the ordered pairs of languages; every pair has the same weight.
 
     vectors: a unit row for every concept; concepts: their numbers, ascending. The temperature of the softmax is the one
@@ -335,7 +335,7 @@ def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints]) -> Scores:
     held = np.unique(np.concatenate(list(concepts.values())))
     sums = np.zeros((len(held), len(INVERSE_TEMPERATURES) + 2))
     pairs = queries = 0
-    for a, b in scored_pairs(concepts, MAX_PAIRS):
+    for a, b in scored_pairs(concepts, max_pairs):
         shared, rows_a, rows_b = np.intersect1d(concepts[a], concepts[b], assume_unique=True, return_indices=True)
         cosines = np.ascontiguousarray(vectors[a][rows_a] @ vectors[b][rows_b].T, np.float32)
         means = means_of_largest(cosines), means_of_largest(np.ascontiguousarray(cosines.T))

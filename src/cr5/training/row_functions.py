@@ -1,4 +1,4 @@
-"""What functions that an engine maps over the rows of a partition have in common.
+"""What the functions that an engine applies to the rows of a partition have in common.
 
 They use operators only, row by row, and write into no array.
 """

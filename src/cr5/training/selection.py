@@ -94,16 +94,16 @@ class Selection:
     def warnings(self, weighting: Weighting) -> list[Cr5Warning]:
         """What will keep languages from being learned well, from missing documents to repeated ones."""
         return [
-            *_left_out(self.usage, weighting, self.everything),
-            *few_concepts(self.usage.concepts.used, weighting.min_documents),
-            *_few_documents(self.corpus),
-            *_several_codes(self.corpus),
-            *_repeated_documents(self.corpus),
+            *_left_out_warnings(self.usage, weighting, self.everything),
+            *few_concepts_warnings(self.usage.concepts.used, weighting.min_documents),
+            *_few_documents_warnings(self.corpus),
+            *_several_codes_warnings(self.corpus),
+            *_repeated_documents_warnings(self.corpus),
         ]
 
 
-def few_concepts(concepts: int, min_documents: int) -> Iterator[Cr5Warning]:
-    """A warning if a corpus has few shared concepts; fewer than two are an error elsewhere."""
+def few_concepts_warnings(concepts: int, min_documents: int) -> Iterator[Cr5Warning]:
+    """Yield a warning if a corpus has few shared concepts; fewer than two are an error elsewhere."""
     if 1 < concepts < ENOUGH_CONCEPTS:
         more_words = "`min_documents=2` gives better vectors, and " if min_documents > 2 else ""
         yield FewDocuments(
@@ -151,7 +151,8 @@ def different_names(corpus: CountedCorpus, langs: Iterable[str]) -> str:
     return f"; the concepts of different languages probably have different names ({names})"
 
 
-def _left_out(usage: CorpusUsage, weighting: Weighting, corpus: CountedCorpus) -> Iterator[Cr5Warning]:
+def _left_out_warnings(usage: CorpusUsage, weighting: Weighting, corpus: CountedCorpus) -> Iterator[Cr5Warning]:
+    """Yield a warning for each language without a used document, and one if most documents have the wrong length."""
     used = [lang for lang, documents in usage.languages.items() if documents.used]
     for lang, documents in usage.languages.items():
         if not documents.used:
@@ -163,8 +164,8 @@ def _left_out(usage: CorpusUsage, weighting: Weighting, corpus: CountedCorpus) -
         yield DocumentsLeftOut(f"most documents are left out: {list_reasons(documents, weighting)}")
 
 
-def _few_documents(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
-    """A warning for each language that has few concepts, where another has enough."""
+def _few_documents_warnings(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
+    """Yield a warning for each language that has few concepts, where another has enough."""
     concepts = {lang: len(np.unique(documents.concepts)) for lang, documents in chosen.languages.items()}
     if max(concepts.values(), default=0) < ENOUGH_CONCEPTS:
         return
@@ -176,7 +177,8 @@ def _few_documents(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
             )
 
 
-def _several_codes(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
+def _several_codes_warnings(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
+    """Yield a warning for the codes of each language that has several."""
     for codes in spellings_of_one_language(chosen.languages):
         yield SeveralCodes(
             f"{' and '.join(codes)} are treated as different languages, each learned from its own documents only; give "
@@ -184,7 +186,8 @@ def _several_codes(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
         )
 
 
-def _repeated_documents(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
+def _repeated_documents_warnings(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
+    """Yield a warning if more than ``MANY_COPIES`` of the documents of a language repeat others."""
     copies = chosen.count_copies()
     many = {lang: n for lang, n in copies.items() if n >= MANY_COPIES * len(chosen.languages[lang])}
     if many:

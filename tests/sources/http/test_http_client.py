@@ -12,7 +12,6 @@ from local_server import USER_AGENT, Fault
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
-from cr5.sources.http import client
 from cr5.sources.http.client import NotFoundError, ShortResponse, StoppedError, get
 
 
@@ -61,11 +60,10 @@ def test_a_missing_page_raises_its_own_exception(server: Server) -> None:
     assert "404 Not Found" in error_message(server, NotFoundError)
 
 
-def test_a_response_that_is_too_long_is_refused(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MAX_SHORT_RESPONSE_BYTES", 100_000)
+def test_a_response_that_is_too_long_is_refused(server: Server) -> None:
     server.planned = [Fault(body=bytes(100_000)), Fault(body=bytes(100_001))]
-    assert request(server).body == bytes(100_000)
-    assert "longer than 0.1 MB" in error_message(server)
+    assert request(server, max_bytes=100_000).body == bytes(100_000)
+    assert "longer than 0.1 MB" in error_message(server, max_bytes=100_000)
 
 
 def test_a_response_that_is_too_slow_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

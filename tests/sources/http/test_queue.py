@@ -11,7 +11,6 @@ from local_server import USER_AGENT, Fault, sha1
 
 from cr5.errors import Cr5Error
 from cr5.progress import Progress
-from cr5.sources.http import queue
 from cr5.sources.http.client import NotFoundError, StoppedError
 from cr5.sources.http.download import FetchedFile
 from cr5.sources.http.queue import QueuedFile, fetch_all
@@ -26,13 +25,10 @@ def get_all(server: Server, count: int, **options: Any) -> list[FetchedFile]:
 
 
 @pytest.mark.parametrize("connections", [1, 2])
-def test_files_are_downloaded_in_order_over_few_connections(
-    server: Server, connections: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(queue, "MAX_CONNECTIONS", connections)
+def test_files_are_downloaded_in_order_over_few_connections(server: Server, connections: int) -> None:
     seen: list[Progress] = []
     server.planned = [Fault(drop=300), Fault(503), Fault(drop=9000)]
-    fetched = get_all(server, 7, progress=seen.append)
+    fetched = get_all(server, 7, progress=seen.append, connections=connections)
     assert [f.path.name for f in fetched] == [f"{i}.bz2" for i in range(7)]
     assert all(f.path.read_bytes() == CONTENT for f in fetched)
     assert server.most_open <= connections

@@ -14,7 +14,6 @@ from properties import up_to
 from timing import seconds
 
 from cr5.errors import CorpusError
-from cr5.sources.wikipedia import sql_dump
 from cr5.sources.wikipedia.sql_dump import CHUNK_BYTES, Value, read_rows
 
 HEAD = """-- MySQL dump 10.19  Distrib 10.3.38-MariaDB, for debian-linux-gnu (x86_64)
@@ -67,14 +66,12 @@ def dump(*statements: str) -> bytes:
 
 def read(content: bytes, *columns: str, chunk: int = CHUNK_BYTES, **options: Any) -> list[tuple[Value, ...]]:
     stream = io.BytesIO(content)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sql_dump, "CHUNK_BYTES", chunk)
-        return list(read_rows(stream, "page_props", columns or COLUMNS, "x.sql", **options))
+    return list(read_rows(stream, "page_props", columns or COLUMNS, "x.sql", chunk_bytes=chunk, **options))
 
 
-def message(content: bytes, *columns: str) -> str:
+def message(content: bytes, *columns: str, **options: Any) -> str:
     with pytest.raises(CorpusError) as caught:
-        read(content, *columns)
+        read(content, *columns, **options)
     return str(caught.value)
 
 
@@ -274,9 +271,9 @@ def test_an_unknown_kind_of_literal_is_shown(literal: str) -> None:
     )
 
 
-def test_a_row_that_is_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql_dump, "MAX_ROW_CHARACTERS", 10**5)
-    shown = message(dump("INSERT INTO `page_props` VALUES (1,'" + "a" * 10**6))
+def test_a_row_that_is_too_long_is_an_error() -> None:
+    content = dump("INSERT INTO `page_props` VALUES (1,'" + "a" * 10**6)
+    shown = message(content, max_row_characters=10**5)
     assert shown == f'x.sql: cannot be read as rows of `page_props` near "(1,\'{"a" * 36}"; download it again'
 
 

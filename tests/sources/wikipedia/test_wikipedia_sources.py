@@ -57,7 +57,7 @@ def test_a_wiki_without_articles_is_an_error_and_does_not_affect_others(xml_mirr
 
 
 def test_a_corpus_without_shared_concepts_is_an_error(xml_mirror: Mirror, tmp_path: Path) -> None:
-    with pytest.raises(Cr5Error, match="no concept is shared by any two of da, en, it; raise `sample`"):
+    with pytest.raises(Cr5Error, match="no concept is shared by any two of da, en, it; increase `sample`"):
         make(xml_mirror, tmp_path / "corpus", sample=1, concepts="shared")
 
 

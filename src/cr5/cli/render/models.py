@@ -12,7 +12,7 @@ from cr5.message_parts import format_bytes, plural
 from cr5.model import Cr5
 from cr5.retrieval.explanations import Explanation
 from cr5.storage.model_files import LanguageSize
-from cr5.training.selection import few_concepts
+from cr5.training.selection import few_concepts_warnings
 
 # A word is shown next to a view if the view's cosine falls by at least so much without it, and by this share of itself.
 MIN_FALL, MIN_FALL_SHARE = 0.001, 0.01
@@ -86,7 +86,7 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
     if report.get("ridge_note"):
         out.print(report["ridge_note"])
     if seconds is None:  # otherwise training has warned of it
-        for few in few_concepts(report["concepts"], chosen.weighting.min_documents):
+        for few in few_concepts_warnings(report["concepts"], chosen.weighting.min_documents):
             out.print(settings_as_options(str(few)))
     if "corpus" in report:
         usage_lines(usage, chosen.weighting)
@@ -195,7 +195,8 @@ def _older_usage(report: dict[str, Any]) -> dict[str, Any]:
 def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
     """Print words and word pairs by contribution, strongest first."""
     out.print(f"cosine {explained.similarity:.3f}")
-    table = plain_table("", lang_a, "adds", lang_b, "adds", "pair", "adds", left=(lang_a, lang_b, "pair"))
+    value = "contribution"
+    table = plain_table("", lang_a, value, lang_b, value, "pair", value, left=(lang_a, lang_b, "pair"))
     size = max(len(explained.words_a), len(explained.words_b), len(explained.pairs))
     for i in range(size):
         cells: list[str] = []
@@ -218,8 +219,8 @@ def explanation(explained: Explanation, lang_a: str, lang_b: str) -> None:
             table.add_row(view.view, f"{view.share:.2f}", f"{view.cosine:.3f}", " ~ ".join(filter(None, sides)))
         out.print(table)
         out.print(
-            "adds: a word's part of the cosine of the vectors, which is the sum of all parts; largest drop when "
-            "removed: the words whose removal lowers the cosine of a view most, which do not add up",
+            "contribution: a word's part of the cosine of the vectors, which is the sum of all parts; largest drop "
+            "when removed: the words whose removal lowers the cosine of a view most; these drops do not add up",
             style="dim",
         )
 

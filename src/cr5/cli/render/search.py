@@ -58,7 +58,7 @@ def warn_if_outdated(folder: Path, about: dict[str, Any]) -> None:
 def ingest_report(action: str, counts: IngestCounts) -> None:
     """Print what became of documents."""
     left_out = f", {counts.unknown.total():,} in other languages left out" if counts.unknown else ""
-    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} renewed, {counts.unchanged:,} unchanged{left_out}")
+    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} replaced, {counts.unchanged:,} unchanged{left_out}")
 
 
 def deletion_report(deleted: int, requested: int) -> None:

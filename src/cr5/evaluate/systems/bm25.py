@@ -7,13 +7,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from cr5._typing import Sparse
-from cr5.evaluate.systems.space import Space
+from cr5.evaluate.systems.fitted_system import FittedSystem
 from cr5.evaluate.texts import TokenisedTexts, counts_by_column
 from cr5.retrieval.block_products import Matrix
 from cr5.retrieval.bm25 import K1, B, inverse_document_frequencies, saturations
 
 
-def bm25(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+def bm25(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
     """score(q, d) = sum over the tokens of q of idf tf / (tf + k1 (1 - b + b length / mean length)).
 
     idf = ln(1 + (n - df + 1/2) / (df + 1/2)) over the n candidates, which are the index; nothing is trained.
@@ -21,7 +21,7 @@ def bm25(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Spa
     return _Bm25()
 
 
-class _Bm25(Space):
+class _Bm25(FittedSystem):
     report: Mapping[str, Any] = {"k1": K1, "b": B, "signature": f"k1 {K1}, b {B}"}
 
     def pair(

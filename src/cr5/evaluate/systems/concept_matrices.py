@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Sparse
 from cr5.errors import needs_package
-from cr5.evaluate.systems.space import NotApplicableError, Space
+from cr5.evaluate.systems.fitted_system import FittedSystem, NotApplicableError
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary
 from cr5.retrieval.block_products import Matrix
@@ -22,12 +22,12 @@ from cr5.retrieval.vectors import document_vectors
 
 
 @dataclass(frozen=True)
-class TfidfSpace(Space):
+class TfidfSystem(FittedSystem):
     """A system that takes a text as its TF-IDF row over the vocabulary of its language."""
 
     name: str
     features: Mapping[str, Vocabulary]
-    report: Mapping[str, Any] = field()  # no default, unlike in ``Space``
+    report: Mapping[str, Any] = field()  # no default, unlike in ``FittedSystem``
 
     @property
     def langs(self) -> list[str]:
@@ -46,7 +46,7 @@ class TfidfSpace(Space):
 
 
 @dataclass(frozen=True)
-class MappedSpace(TfidfSpace):
+class MappedSystem(TfidfSystem):
     """Texts -> TF-IDF rows, times a matrix of words x rank, normalised to length 1."""
 
     maps: Mapping[str, Array]

@@ -8,7 +8,7 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.errors import Cr5Warning
-from cr5.evaluate.systems.space import Space, System
+from cr5.evaluate.systems.fitted_system import FittedSystem, System
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
 from cr5.features.tfidf import WordFrequencies, make_vocabulary, word_frequencies
@@ -24,7 +24,7 @@ from cr5.training.counted_corpus import CountedCorpus, CountedDocuments
 from cr5.training.pipeline import train
 
 
-class Cr5Space(Space):
+class Cr5VectorSystem(FittedSystem):
     """A trained cr5 model that takes tokenised texts."""
 
     replaceable_idf = True
@@ -60,7 +60,7 @@ class Cr5Space(Space):
         matrix = texts.counts.matrix
         return np.asarray((matrix @ known) / np.maximum(matrix.sum(axis=1), 1))
 
-    def with_idf_of(self, texts: Mapping[str, TokenisedTexts]) -> "Cr5Space":
+    def with_idf_of(self, texts: Mapping[str, TokenisedTexts]) -> "Cr5VectorSystem":
         """The IDF by the model's own formula; a word that the texts lack has document frequency 0.
 
         The weights of n-grams stay as they are.
@@ -76,21 +76,21 @@ class Cr5Space(Space):
             weighting = replace(self.settings.weighting, min_documents=0, max_words=len(words), subwords=False)
             features = make_vocabulary(WordFrequencies(words, documents, totals, sampled.documents), weighting)
             languages[lang] = replace(languages[lang], idf=features.idf)
-        return Cr5Space(languages, self.settings, self.report)
+        return Cr5VectorSystem(languages, self.settings, self.report)
 
 
 def cr5_system(settings: Settings, progress: ProgressCallback = no_progress) -> System:
     """The vectors of cr5 with these settings, which also determine rank and seed."""
 
-    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
-        return train_space(training, settings, progress)
+    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
+        return fit_cr5(training, settings, progress)
 
     return fit
 
 
-def train_space(
+def fit_cr5(
     training: Mapping[str, TokenisedTexts], settings: Settings, progress: ProgressCallback = no_progress
-) -> Cr5Space:
+) -> Cr5VectorSystem:
     """Train cr5 on texts."""
     size = 1 + max(int(texts.concepts.max(initial=-1)) for texts in training.values())
     names = [f"{i:010d}" for i in range(size)]  # sorted by their numbers
@@ -103,18 +103,18 @@ def train_space(
         warnings.simplefilter("ignore", Cr5Warning)  # the report has it
         languages, report = train(corpus, settings, progress=progress)
     signature = _describe(settings, report["rank"], report["ridge"])
-    return Cr5Space(languages, settings, _plain(report) | {"signature": signature})
+    return Cr5VectorSystem(languages, settings, _plain(report) | {"signature": signature})
 
 
-def model_space(model: Cr5, langs: Sequence[str] | None = None) -> Cr5Space:
-    """A fitted or loaded model as a space, with all its languages or some."""
+def model_system(model: Cr5, langs: Sequence[str] | None = None) -> Cr5VectorSystem:
+    """A model as a fitted system, with all its languages or some."""
     languages = {lang: model._language(lang) for lang in langs or model.langs}
     identity = [
         model.settings.to_json() | {"rank": model.rank},
         *(model.report.get(key) for key in ("languages", "concepts", "energy", "eigenvalues")),
     ]
     signature = f"model {json_digest(identity, 8)}|{_describe(model.settings, model.rank, model.report.get('ridge'))}"
-    return Cr5Space(languages, model.settings, _plain(model.report) | {"signature": signature})
+    return Cr5VectorSystem(languages, model.settings, _plain(model.report) | {"signature": signature})
 
 
 def _plain(report: Mapping[str, object]) -> dict[str, object]:

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from cr5._typing import Ints, Sparse
-from cr5.evaluate.systems.concept_matrices import TfidfSpace, fit_tfidf, sparse_unit_rows, sum_by_concept
-from cr5.evaluate.systems.space import NotApplicableError, Space
+from cr5.evaluate.systems.concept_matrices import TfidfSystem, fit_tfidf, sparse_unit_rows, sum_by_concept
+from cr5.evaluate.systems.fitted_system import FittedSystem, NotApplicableError
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Weighting
 from cr5.retrieval.block_products import Matrix
@@ -22,7 +22,7 @@ def cl_esa(
     index_size: int = 10_000,
     top_cosines: int = 500,
     batch_texts: int = 1000,
-) -> Space:
+) -> FittedSystem:
     """A text is described by its cosines with the documents of an index in its own language.
 
     The index of two languages is the training concepts that both have, at most ``index_size`` of them drawn at
@@ -42,7 +42,7 @@ def cl_esa(
 
 
 @dataclass(frozen=True)
-class _ClEsa(TfidfSpace):
+class _ClEsa(TfidfSystem):
     blocks: Mapping[str, Sparse]
     concepts: Mapping[str, Ints]
     seed: int

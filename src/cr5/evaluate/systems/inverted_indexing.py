@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from cr5.evaluate.systems.concept_matrices import (
-    MappedSpace,
+    MappedSystem,
     fit_tfidf,
     shared_concepts,
     sparse_unit_rows,
@@ -15,12 +15,12 @@ from cr5.evaluate.systems.concept_matrices import (
     svd_report,
     truncated_svd,
 )
-from cr5.evaluate.systems.space import Space
+from cr5.evaluate.systems.fitted_system import FittedSystem
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Weighting
 
 
-def inverted(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+def inverted(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
     """The truncated SVD U S V' of words x concepts; a text is the TF-IDF-weighted mean of its words' rows of U.
 
     The matrix has the words of all languages and the concepts that two or more languages have, entries 0 or 1, and
@@ -36,4 +36,4 @@ def inverted(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) ->
     ones = csr_array((np.ones_like(occurrences.data), occurrences.indices, occurrences.indptr), shape=occurrences.shape)
     svd = truncated_svd(sparse_unit_rows(ones), rank, seed, name)
     # U, not U S, is better on all four corpora (msdocs da-vi 87 instead of 61): in U S the first dimensions dominate.
-    return MappedSpace(name, features, svd_report(features, concepts, svd), split_by_language(svd.left, features))
+    return MappedSystem(name, features, svd_report(features, concepts, svd), split_by_language(svd.left, features))

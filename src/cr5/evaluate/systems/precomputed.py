@@ -9,14 +9,14 @@ import numpy as np
 from cr5._typing import Array
 from cr5.corpus.languages import canonical_code
 from cr5.errors import Cr5Error
-from cr5.evaluate.systems.space import Space, System
+from cr5.evaluate.systems.fitted_system import FittedSystem, System
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.retrieval.block_products import Matrix
 from cr5.retrieval.vectors import unit_rows
 from cr5.storage.vector_files import read
 
 
-class PrecomputedVectors(Space):
+class PrecomputedVectors(FittedSystem):
     """Vectors by language: row i belongs to the i-th text that is compared."""
 
     def __init__(self, vectors: Mapping[str, Array], folder: Path) -> None:
@@ -56,6 +56,6 @@ def read_vectors(folder: Path) -> PrecomputedVectors:
     return PrecomputedVectors(vectors, folder)
 
 
-def as_system(space: Space) -> System:
-    """A system that returns this space, whatever the training texts."""
-    return lambda training, *, rank, seed: space
+def as_system(fitted: FittedSystem) -> System:
+    """A system that returns this fitted one, whatever the training texts."""
+    return lambda training, *, rank, seed: fitted

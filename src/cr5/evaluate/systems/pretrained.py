@@ -11,9 +11,9 @@ from cr5.errors import Cr5Error, NotFittedError
 from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.run_builder import RunBuilder
 from cr5.evaluate.runs import PRETRAINED, FailedSystem
-from cr5.evaluate.systems.cr5_system import model_space
+from cr5.evaluate.systems.cr5_system import model_system
+from cr5.evaluate.systems.fitted_system import FittedSystem
 from cr5.evaluate.systems.registry import SYSTEMS, SystemEntry, make_systems
-from cr5.evaluate.systems.space import Space
 from cr5.evaluate.systems.views import Cr5Views
 from cr5.evaluate.texts import read_texts
 from cr5.features.tokeniser import Tokeniser
@@ -23,14 +23,14 @@ from cr5.progress import Progress, ProgressCallback
 
 @dataclass(frozen=True)
 class PretrainedSystems:
-    """The spaces of a model and of its baselines, and the tokeniser that all of them read texts with.
+    """A model and its baselines as fitted systems, and the tokeniser that all of them read texts with.
 
     ``entries`` are those of all these systems. ``details`` is what signatures say about the training of the baselines,
     ``failed`` those that could not be trained. ``facts`` say how many documents in every language they were trained
     on, and why not on the others.
     """
 
-    spaces: Mapping[str, Space]
+    fitted_systems: Mapping[str, FittedSystem]
     tokeniser: Tokeniser
     entries: Sequence[SystemEntry] = ()
     details: Mapping[str, str] = field(default_factory=dict)
@@ -58,11 +58,11 @@ def load_systems(
         raise Cr5Error(
             f"the model has none of the languages {', '.join(langs)}; its languages are {', '.join(model.langs)}"
         )
-    dense = model_space(model, known)
-    spaces: dict[str, Space] = {"cr5": Cr5Views(dense, model.lexicon), "cr5-dense": dense}
+    dense = model_system(model, known)
+    fitted_systems: dict[str, FittedSystem] = {"cr5": Cr5Views(dense, model.lexicon), "cr5-dense": dense}
     tokeniser, entries = model.settings.tokeniser, [SYSTEMS["cr5"], SYSTEMS["cr5-dense"]]
     if baselines is None:
-        return PretrainedSystems(spaces, tokeniser, entries)
+        return PretrainedSystems(fitted_systems, tokeniser, entries)
     codes = [canonical_code(lang) for lang in known]
     corpus = read_texts(in_batches(baselines.documents), tokeniser, langs=codes, progress=progress)
     weighting = model.settings.weighting
@@ -70,10 +70,10 @@ def load_systems(
     systems = make_systems(baselines.entries, model.settings, texts, baselines.dictionaries, progress)
     builder, details = RunBuilder(), {}
     for i, (system, fit) in enumerate(systems.items()):
-        name = f"{system} (trained here)" if system in spaces else system
+        name = f"{system} (trained here)" if system in fitted_systems else system
         progress(Progress("train", i, len(systems), system))
         with builder.record_failure(name, PRETRAINED, known):
-            spaces[name] = fit(texts, rank=model.rank, seed=model.settings.seed)
+            fitted_systems[name] = fit(texts, rank=model.rank, seed=model.settings.seed)
             details[name] = f"trained on {corpus.digest}"
     counted = {}
     for lang, documents in corpus.languages.items():
@@ -81,4 +81,4 @@ def load_systems(
         kept = len(texts[lang])
         counted[lang] = {"read": len(documents), "trained": kept, "short": short, "long": len(documents) - kept - short}
     entries += baselines.entries
-    return PretrainedSystems(spaces, tokeniser, entries, details, builder.failed, {"training": counted})
+    return PretrainedSystems(fitted_systems, tokeniser, entries, details, builder.failed, {"training": counted})

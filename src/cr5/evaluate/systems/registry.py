@@ -15,10 +15,10 @@ from cr5.evaluate.dictionaries import WordPairs
 from cr5.evaluate.systems.bm25 import bm25
 from cr5.evaluate.systems.cr5_system import cr5_system
 from cr5.evaluate.systems.esa import cl_esa
+from cr5.evaluate.systems.fitted_system import FittedSystem, System
 from cr5.evaluate.systems.inverted_indexing import inverted
 from cr5.evaluate.systems.lsi import cl_lsi
 from cr5.evaluate.systems.shared_tokens import shared_tokens
-from cr5.evaluate.systems.space import Space, System
 from cr5.evaluate.systems.views import SharedTraining, character_ngrams, cr5_dense, cr5_views
 from cr5.evaluate.systems.within_language import within_language
 from cr5.evaluate.systems.word_vectors import MonolingualVectors, word_vectors
@@ -181,7 +181,7 @@ def _make(entry: SystemEntry, options: SystemOptions) -> System:
     except Exception as error:
         failure = error
 
-    def fail(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+    def fail(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
         raise failure
 
     return fail

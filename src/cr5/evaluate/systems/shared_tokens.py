@@ -12,7 +12,7 @@ import numpy as np
 
 from cr5._typing import Array, Sparse
 from cr5.corpus.texts import assign_numbers
-from cr5.evaluate.systems.space import Space
+from cr5.evaluate.systems.fitted_system import FittedSystem
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
 from cr5.features.tfidf import (
@@ -26,7 +26,7 @@ from cr5.features.tfidf import (
 from cr5.retrieval.block_products import Matrix
 
 
-def shared_tokens(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+def shared_tokens(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
     """TF-IDF over the union of all vocabularies, with the IDF of all training texts; takes any language.
 
     A word that no training text has gets the IDF of document frequency 0.
@@ -40,7 +40,7 @@ def shared_tokens(training: Mapping[str, TokenisedTexts], *, rank: int, seed: in
 
 
 @dataclass(frozen=True)
-class _SharedTokens(Space):
+class _SharedTokens(FittedSystem):
     """``columns`` gains one entry for every new word, so later rows may be wider; rows of one call have one width."""
 
     columns: dict[str, int]

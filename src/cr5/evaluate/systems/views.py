@@ -8,8 +8,8 @@ import numpy as np
 
 from cr5._typing import Array
 from cr5.corpus.languages import find_language
-from cr5.evaluate.systems.cr5_system import Cr5Space, train_space
-from cr5.evaluate.systems.space import NotApplicableError, Space, System, WordSpellings
+from cr5.evaluate.systems.cr5_system import Cr5VectorSystem, fit_cr5
+from cr5.evaluate.systems.fitted_system import FittedSystem, NotApplicableError, System, WordSpellings
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.counts import WordCounts
 from cr5.features.tfidf import Weighting, fit_vocabulary
@@ -24,7 +24,7 @@ ALL_VIEWS = tuple(DEFAULT_WEIGHTS)
 LexiconOf: TypeAlias = Callable[[str, str], Lexicon]
 
 
-class ScoredSpace(Space):
+class ScoredSystem(FittedSystem):
     """Texts as a ``Scorer`` compares them. The rows of the same texts are computed once."""
 
     def __init__(self, scorer: Scorer) -> None:
@@ -38,12 +38,12 @@ class ScoredSpace(Space):
         return self.scorer.weighted_views(queries.counts, query_lang, candidates.counts, candidate_lang)
 
 
-class Cr5Views(ScoredSpace):
+class Cr5Views(ScoredSystem):
     """A trained cr5 model, which compares texts by its vectors and by other views, or only by some of these."""
 
     replaceable_idf = True
 
-    def __init__(self, model: Cr5Space, lexicon: LexiconOf, names: Sequence[str] = ALL_VIEWS) -> None:
+    def __init__(self, model: Cr5VectorSystem, lexicon: LexiconOf, names: Sequence[str] = ALL_VIEWS) -> None:
         self.model, self.lexicon, self.names = model, lexicon, names
         every: dict[str, View] = {
             "dense": DenseView(model.embed_counts),
@@ -80,7 +80,7 @@ class Cr5Views(ScoredSpace):
 class TrainedModel(NamedTuple):
     """A model that was trained on texts, and its lexicons, each made when it is first asked for."""
 
-    space: Cr5Space
+    fitted: Cr5VectorSystem
     lexicon: LexiconOf
 
 
@@ -97,19 +97,19 @@ class SharedTraining:
         if training is not self._training:
             self._training, self._models = training, {}
         if settings not in self._models:
-            space = train_space(training, settings, self.progress)
-            self._models[settings] = TrainedModel(space, cache(partial(_lexicon, space)))
+            fitted = fit_cr5(training, settings, self.progress)
+            self._models[settings] = TrainedModel(fitted, cache(partial(_lexicon, fitted)))
         return self._models[settings]
 
 
-def _lexicon(space: Cr5Space, source: str, target: str) -> Lexicon:
-    return make_lexicon(*(WordVectors(space.words(lang), space.word_vectors(lang)) for lang in (source, target)))
+def _lexicon(fitted: Cr5VectorSystem, source: str, target: str) -> Lexicon:
+    return make_lexicon(*(WordVectors(fitted.words(lang), fitted.word_vectors(lang)) for lang in (source, target)))
 
 
 def cr5_views(settings: Settings, shared: SharedTraining, names: Sequence[str] = ALL_VIEWS) -> System:
     """cr5 with all views, or with some."""
 
-    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
         return Cr5Views(*shared.get(settings, training), names)
 
     return fit
@@ -118,13 +118,13 @@ def cr5_views(settings: Settings, shared: SharedTraining, names: Sequence[str] =
 def cr5_dense(settings: Settings, shared: SharedTraining) -> System:
     """The vectors of cr5 alone."""
 
-    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
-        return shared.get(settings, training).space
+    def fit(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
+        return shared.get(settings, training).fitted
 
     return fit
 
 
-class CharacterNgrams(ScoredSpace):
+class CharacterNgrams(ScoredSystem):
     """The view of strings alone. Single words are compared by their spelling, among the words of the training texts."""
 
     def __init__(self, training: Mapping[str, TokenisedTexts]) -> None:
@@ -147,7 +147,7 @@ class CharacterNgrams(ScoredSpace):
         return WordSpellings(*spelling_rows(self.words(source), self.words(target)))
 
 
-def character_ngrams(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> Space:
+def character_ngrams(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
     """The view of strings alone; nothing is trained, and the IDF weights and means are those of the texts compared."""
     return CharacterNgrams(training)
 

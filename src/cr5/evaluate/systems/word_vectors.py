@@ -17,8 +17,8 @@ import numpy as np
 from cr5._typing import Array, Ints
 from cr5.errors import needs_package
 from cr5.evaluate.dictionaries import WordPairs
+from cr5.evaluate.systems.fitted_system import FittedSystem, NotApplicableError, System
 from cr5.evaluate.systems.procrustes import Alignment, procrustes, refine
-from cr5.evaluate.systems.space import NotApplicableError, Space, System
 from cr5.evaluate.texts import TokenisedTexts, counts_by_column
 from cr5.features.tfidf import tfidf_rows
 from cr5.features.tokeniser import Tokens
@@ -66,7 +66,7 @@ class LanguageVectors(NamedTuple):
     idf: Array
 
 
-class WordSpace(Space):
+class WordVectorSystem(FittedSystem):
     """Documents as the IDF-weighted mean of the unit vectors of their words."""
 
     def __init__(self, languages: Mapping[str, LanguageVectors], report: Mapping[str, Any]) -> None:
@@ -127,7 +127,7 @@ def word_vectors(
     seed pairs are the strings that two vocabularies share.
     """
 
-    def train(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> WordSpace:
+    def train(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> WordVectorSystem:
         started = time.perf_counter()
         pivot = PIVOT if PIVOT in training else min(training)
         learned = monolingual.languages(training, rank, seed)
@@ -160,7 +160,7 @@ def word_vectors(
             else language
             for lang, language in learned.items()
         }
-        return WordSpace(aligned, report)
+        return WordVectorSystem(aligned, report)
 
     return train
 

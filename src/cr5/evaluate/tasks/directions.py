@@ -9,7 +9,7 @@ from cr5._typing import Ints
 from cr5.errors import Cr5Error
 from cr5.evaluate.run_builder import Condition, RunBuilder
 from cr5.evaluate.runs import PRETRAINED, CslsOver, Queries, RankedCandidate, TrainedSystem
-from cr5.evaluate.systems.space import EmbeddingCache, Space
+from cr5.evaluate.systems.fitted_system import EmbeddingCache, FittedSystem
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.retrieval.block_products import WeightedView
 from cr5.retrieval.top_k import Measure, Retrieval, retrieve_views
@@ -27,9 +27,9 @@ def background_of(others: Ints, queries_of: str) -> Ints:
     return others[:: -(-len(others) // MAX_BACKGROUND)]
 
 
-def record_pretrained(builder: RunBuilder, system: str, space: Space, langs: Sequence[str]) -> None:
+def record_pretrained(builder: RunBuilder, system: str, fitted: FittedSystem, langs: Sequence[str]) -> None:
     """Add what a pretrained system reports about its training, in these languages."""
-    seconds, report = float(space.report.get("seconds", 0.0)), dict(space.report)
+    seconds, report = float(fitted.report.get("seconds", 0.0)), dict(fitted.report)
     builder.trained.append(TrainedSystem(system, PRETRAINED, list(langs), seconds, report))
 
 
@@ -48,9 +48,9 @@ class Direction:
         """Rank all candidates for every query, by both measures."""
         parts = [self.queries] if self.background is None else [self.queries, self.background]
         rows, n = np.concatenate(parts), len(self.queries)
-        if cache.space.monolingual:
-            vectors = cache.space.embed(self.texts.select_rows(rows), self.source)
-            views = [WeightedView(vectors, cache.space.embed(self.candidates, self.source))]
+        if cache.fitted.monolingual:
+            vectors = cache.fitted.embed(self.texts.select_rows(rows), self.source)
+            views = [WeightedView(vectors, cache.fitted.embed(self.candidates, self.source))]
         else:
             views = cache.views(self.source, rows, self.target)
         if self.background is not None:
@@ -61,7 +61,7 @@ class Direction:
         self,
         builder: RunBuilder,
         condition: Condition,
-        space: Space,
+        fitted: FittedSystem,
         retrieved: dict[Measure, Retrieval],
         *,
         concept_names: Sequence[str],
@@ -73,7 +73,7 @@ class Direction:
     ) -> None:
         """Add the scores of one system, and the coverage and examples of the first system that reports coverage.
 
-        ``concept_names`` names the concept of every query. ``code`` is the code by which the space knows the query
+        ``concept_names`` names the concept of every query. ``code`` is the code by which the system knows the query
         language, if it differs.
         """
         queries = self.texts.select_rows(self.queries)
@@ -86,9 +86,9 @@ class Direction:
             system_details=system_details, csls_over=csls_over,
         )  # fmt: skip
         recorded = builder.queries[key]
-        if recorded.coverage or not space.reports_coverage:
+        if recorded.coverage or not fitted.reports_coverage:
             return
-        recorded.coverage.extend(np.round(space.coverage(queries, code or self.source), 4).tolist())
+        recorded.coverage.extend(np.round(fitted.coverage(queries, code or self.source), 4).tolist())
         top = retrieved["csls"]
 
         def describe_query(i: int) -> tuple[str, list[RankedCandidate]]:

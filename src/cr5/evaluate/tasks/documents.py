@@ -20,11 +20,11 @@ from cr5.evaluate.splits import (
     PairQueries,
     QuerySet,
     Split,
-    choose_bridge,
+    choose_pivot,
     count_shared_concepts,
     training_rows,
 )
-from cr5.evaluate.systems.space import EmbeddingCache, Space, System
+from cr5.evaluate.systems.fitted_system import EmbeddingCache, FittedSystem, System
 from cr5.evaluate.tasks.directions import Direction, background_of
 from cr5.evaluate.texts import EvaluationCorpus, TokenisedTexts, mask_shared_words
 from cr5.evaluate.wrong_answers import describe_wrong_answers
@@ -178,7 +178,7 @@ def evaluate_documents(
     rank: int = 300,
     seed: int = 0,
     low_resource: int = LOW_RESOURCE,
-    bridge: str | None = None,
+    pivot: str | None = None,
     drop_shared: bool = False,
     facts: Mapping[str, Any] | None = None,
     progress: ProgressCallback = no_progress,
@@ -212,14 +212,14 @@ def evaluate_documents(
     }
     _note_languages_without_queries(builder, split, filtered)
     if "transitive" in regimes:
-        choose_bridge(split, filtered, split.pairs[0].langs, bridge)  # fail early
+        choose_pivot(split, filtered, split.pairs[0].langs, pivot)  # fail early
     wanted = None if pairs is None else [set(pair) for pair in pairs]
     evaluated = [pair for pair in split.pairs if wanted is None or set(pair.langs) in wanted]
     plan = [(r, group) for r in regimes for group in ([evaluated] if r == "joint" else [[p] for p in evaluated])]
     total = len(plan) * len(systems)
     monolingual_candidates: dict[tuple[str, str], TokenisedTexts] = {}
     for i, (regime, group) in enumerate(plan):
-        training = _training_set(held_out, regime, group, low_resource, bridge, drop_shared, builder)
+        training = _training_set(held_out, regime, group, low_resource, pivot, drop_shared, builder)
         if training is None:
             continue
         for j, (name, system) in enumerate(systems.items()):
@@ -229,26 +229,26 @@ def evaluate_documents(
                 builder.notes.append(f"stopped before {training.label}, {name}: {missing}")
                 return builder.build("documents", title, run_facts | {"rank": _used_ranks(builder.trained, rank)})
             progress(Progress("train and evaluate", done, total, f"{training.label}: {name}"))
-            space = _train(builder, training, name, system, rank, seed)
-            if space is not None:
+            fitted = _train(builder, training, name, system, rank, seed)
+            if fitted is not None:
                 details = [preprocessing, training.details, name]
-                _query(builder, held_out, training, name, space, details, monolingual_candidates)
+                _query(builder, held_out, training, name, fitted, details, monolingual_candidates)
     builder.notes += describe_wrong_answers(held_out.corpus, held_out.rows, builder.wrong_answers, seed)
     return builder.build("documents", title, run_facts | {"rank": _used_ranks(builder.trained, rank)})
 
 
 def _train(
     builder: RunBuilder, training: _TrainingSet, name: str, system: System, rank: int, seed: int
-) -> Space | None:
+) -> FittedSystem | None:
     """Train one system and record how; None if it fails, which is recorded as well."""
-    langs, space, started = list(training.texts), None, time.perf_counter()
+    langs, fitted, started = list(training.texts), None, time.perf_counter()
     with builder.record_failure(
         name, training.regime, langs if training.regime == "joint" else training.pairs[0].langs
     ):
-        space = system(training.texts, rank=rank, seed=seed)
-    if space is None:
+        fitted = system(training.texts, rank=rank, seed=seed)
+    if fitted is None:
         return None
-    report = dict(space.report)
+    report = dict(fitted.report)
     # A model that several systems share was trained before, for the first of them, which has the same notes.
     seconds = max(time.perf_counter() - started, float(report.get("seconds", 0)))
     for note in (*report.get("notes", ()), report.get("warning")):
@@ -256,7 +256,7 @@ def _train(
             training.notes.add(note)
             builder.note(f"{name}, {training.label}: {note}", group=f"{name}: {note.split()[0]}")
     builder.trained.append(TrainedSystem(name, training.regime, langs, seconds, report))
-    return space
+    return fitted
 
 
 def _used_ranks(trained: Sequence[TrainedSystem], rank: int) -> int | str:
@@ -282,16 +282,14 @@ def _training_set(
     regime: Regime,
     pairs: list[PairQueries],
     low_resource: int,
-    bridge: str | None,
+    pivot: str | None,
     drop_shared: bool,
     builder: RunBuilder,
 ) -> _TrainingSet | None:
     """What a regime trains on, for one pair or, jointly, for all; None, with a note, if nothing is left."""
     split, corpus = held_out.split, held_out.filtered_corpus
     langs = None if regime == "joint" else pairs[0].langs
-    rows = training_rows(
-        split, corpus, regime, langs, low_resource=low_resource, bridge=bridge, drop_shared=drop_shared
-    )
+    rows = training_rows(split, corpus, regime, langs, low_resource=low_resource, pivot=pivot, drop_shared=drop_shared)
     texts = {lang: corpus.languages[lang].select_rows(chosen) for lang, chosen in rows.items()}
     label, details = str(regime), str(regime)
     if langs is not None:
@@ -301,7 +299,7 @@ def _training_set(
         if (left := count_shared_concepts(texts, *langs)) < low_resource:
             builder.note(f"{label}: {left} concepts to train on, fewer than {low_resource}", group="few concepts")
     if langs is not None and regime == "transitive":
-        details += f" via {choose_bridge(split, corpus, langs, bridge)}"
+        details += f" via {choose_pivot(split, corpus, langs, pivot)}"
         details += ", shared concepts dropped" if drop_shared else ""
     if empty := [lang for lang, documents in texts.items() if not len(documents)]:
         builder.note(f"{label}: nothing left to train on in {', '.join(empty)}", group=f"nothing left, {regime}")
@@ -314,16 +312,16 @@ def _query(
     held_out: HeldOutDocuments,
     training: _TrainingSet,
     name: str,
-    space: Space,
+    fitted: FittedSystem,
     system_details: list[str],
     monolingual_candidates: dict[tuple[str, str], TokenisedTexts],
 ) -> None:
     """Query one trained system in every direction; ``monolingual_candidates`` keeps those that have been made."""
-    cache, split = EmbeddingCache(space, held_out.texts), held_out.split
+    cache, split = EmbeddingCache(fitted, held_out.texts), held_out.split
     candidates_note = " with trained candidates" if split.candidates_train else ""
     for source, target in [direction for pair in training.pairs for direction in (pair.langs, pair.langs[::-1])]:
         candidates = held_out.texts[target]
-        if space.monolingual:
+        if fitted.monolingual:
             if (source, target) not in monolingual_candidates:
                 monolingual_candidates[source, target] = held_out.monolingual_candidates(source, target)
             candidates = monolingual_candidates[source, target]
@@ -334,7 +332,7 @@ def _query(
             direction.record(
                 builder,
                 Condition(name, training.regime, source, target),
-                space,
+                fitted,
                 direction.rank(cache),
                 concept_names=names,
                 test_set=[
@@ -344,7 +342,7 @@ def _query(
                     f"{source}>{target}",
                     f"{len(queries)} {held_out.query_set} queries",
                 ],
-                system_details=[*system_details, space.signature],
+                system_details=[*system_details, fitted.signature],
                 shared=count_shared_concepts(training.texts, source, target),
                 csls_over=held_out.csls_over,
             )

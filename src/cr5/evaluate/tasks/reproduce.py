@@ -25,7 +25,7 @@ from cr5.evaluate.preparation import check_output
 from cr5.evaluate.report.files import write_reports
 from cr5.evaluate.runs import REGIMES, LanguagePair, Regime, Run, merge
 from cr5.evaluate.splits import MAX_CANDIDATE_SHARE, MAX_CANDIDATES, MAX_QUERIES, make_split
-from cr5.evaluate.systems.cr5_system import Cr5Space, cr5_system, model_space
+from cr5.evaluate.systems.cr5_system import Cr5VectorSystem, cr5_system, model_system
 from cr5.evaluate.systems.precomputed import as_system
 from cr5.evaluate.systems.pretrained import PretrainedSystems
 from cr5.evaluate.tasks.documents import HeldOutDocuments, evaluate_documents, hold_out
@@ -40,7 +40,7 @@ from cr5.settings import make_settings
 DOCUMENT_WORDS, QUERY_WORDS = (50, 1000), (100, 700)  # the fewest and the most frequent words
 LOW_RESOURCE_CONCEPTS = 10_000
 PAPER_LANGS = ("da", "en", "it", "vi")
-BRIDGE = "en"  # the third language of transitive training
+PIVOT = "en"  # the third language of transitive training
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def reproduce(
             rank=of_part.nominal_rank,
             seed=data.seed,
             low_resource=low_resource,
-            bridge=BRIDGE if BRIDGE in chosen else None,
+            pivot=PIVOT if PIVOT in chosen else None,
             drop_shared=True,
             progress=progress,
         )
@@ -183,10 +183,10 @@ def reproduce_published(
     known = [lang for lang in languages(data.folder) if find_language(lang, model.langs) is not None]
     chosen, name = data.choose_languages(known), "cr5 as published"
     held_out = data.hold_out(chosen, progress)
-    space = _published_space(model, chosen)
+    fitted = _published_system(model, chosen)
     run = evaluate_documents(
         held_out,
-        {name: as_system(space)},
+        {name: as_system(fitted)},
         title=data.title(chosen),
         regimes=["pairwise" if model.report["published"].startswith("pairwise") else "joint"],
         rank=model.rank,
@@ -200,7 +200,7 @@ def reproduce_published(
     # How many concepts two languages share here says nothing about the training of the model.
     run = replace(run, scores=[replace(score, shared=None) for score in run.scores])
     run.facts.update(data.facts() | {"model": model.report})
-    pretrained = PretrainedSystems({name: _published_space(model, model.langs)}, model.settings.tokeniser)
+    pretrained = PretrainedSystems({name: _published_system(model, model.langs)}, model.settings.tokeniser)
     runs = PublishedRuns(
         run,
         evaluate_sentences(pretrained, read_aligned(sentences, model.langs), progress=progress) if sentences else None,
@@ -213,10 +213,10 @@ def reproduce_published(
     return runs
 
 
-def _published_space(model: Cr5, langs: Sequence[str]) -> Cr5Space:
-    space = model_space(model, [model.find_language(lang) for lang in langs])
-    space.replaceable_idf = False  # published vectors are not weighted by IDF
-    return space
+def _published_system(model: Cr5, langs: Sequence[str]) -> Cr5VectorSystem:
+    fitted = model_system(model, [model.find_language(lang) for lang in langs])
+    fitted.replaceable_idf = False  # published vectors are not weighted by IDF
+    return fitted
 
 
 def _pairs(regime: str, held_out: HeldOutDocuments) -> list[LanguagePair | None]:

@@ -17,8 +17,8 @@ from cr5.evaluate.aligned_sentences import AlignedSentences
 from cr5.evaluate.run_builder import Condition, RunBuilder, csls_facts
 from cr5.evaluate.runs import PRETRAINED, CslsOver, Run
 from cr5.evaluate.splits import QuerySet
+from cr5.evaluate.systems.fitted_system import EmbeddingCache, FittedSystem, NotApplicableError
 from cr5.evaluate.systems.pretrained import PretrainedSystems
-from cr5.evaluate.systems.space import EmbeddingCache, NotApplicableError, Space
 from cr5.evaluate.tasks.directions import Direction, background_of, record_pretrained
 from cr5.evaluate.texts import TokenisedTexts, read_texts
 from cr5.features.tokeniser import Tokeniser
@@ -135,7 +135,7 @@ def evaluate_sentences(
     evaluated with those of its training. Any sentence that is equivalent to the translation is right. A pair that the
     first system does not know is left out for all.
     """
-    spaces, builder = pretrained.spaces, RunBuilder(seed, failed=list(pretrained.failed))
+    fitted_systems, builder = pretrained.fitted_systems, RunBuilder(seed, failed=list(pretrained.failed))
     pair_facts: dict[str, Any] = {}
     seen: set[frozenset[str]] = set()
     for i, pair in enumerate(pairs):
@@ -143,21 +143,23 @@ def evaluate_sentences(
         if frozenset(pair.langs) in seen:
             raise Cr5Error(f"{pair.source}: other files are also {name}; evaluate one pair of files at a time")
         seen.add(frozenset(pair.langs))
-        if unknown := _unknown_language(spaces, pair):
+        if unknown := _unknown_language(fitted_systems, pair):
             builder.note(f"{name}: left out, {unknown}", group="unknown")
             continue
         progress(Progress("tokenise", i, len(pairs), name))
         sample = sample_sentences(pair, queries=queries, separate=separate, seed=seed, query_set=query_set)
         prepared = _prepare(pair, sample, pretrained.tokeniser, f"seed {seed}", csls_over, query_set)
         pair_facts[name] = _describe_pair(builder, prepared)
-        for j, (system, space) in enumerate(spaces.items()):
-            progress(Progress("evaluate", i * len(spaces) + j, len(pairs) * len(spaces), f"{name}: {system}"))
+        for j, (system, fitted) in enumerate(fitted_systems.items()):
+            progress(
+                Progress("evaluate", i * len(fitted_systems) + j, len(pairs) * len(fitted_systems), f"{name}: {system}")
+            )
             details = pretrained.details.get(system, "")
             with builder.record_failure(system, PRETRAINED, pair.langs):
-                codes = {lang: space.code_of(lang) for lang in pair.langs}
-                for name_with_idf, weighted, idf in _idf_choices(system, space, prepared, codes):
+                codes = {lang: fitted.code_of(lang) for lang in pair.langs}
+                for name_with_idf, weighted, idf in _idf_choices(system, fitted, prepared, codes):
                     _query(builder, prepared, name_with_idf, weighted, codes, [details, idf])
-                record_pretrained(builder, system, space, space.langs or list(codes.values()))
+                record_pretrained(builder, system, fitted, fitted.langs or list(codes.values()))
                 for lang, code in codes.items():
                     if lang != code:
                         builder.note(f"{system}, {name}: {lang} is queried as {code}", group=f"{system}, {lang}")
@@ -165,12 +167,12 @@ def evaluate_sentences(
     return builder.build("sentences", title, run_facts | dict(pretrained.facts))
 
 
-def _unknown_language(spaces: Mapping[str, Space], pair: AlignedSentences) -> str:
+def _unknown_language(fitted_systems: Mapping[str, FittedSystem], pair: AlignedSentences) -> str:
     """The first language of the pair that the first system does not know, as a sentence; empty if it knows both."""
-    for system, space in list(spaces.items())[:1]:
+    for system, fitted in list(fitted_systems.items())[:1]:
         for lang in pair.langs:
             try:
-                space.code_of(lang)
+                fitted.code_of(lang)
             except NotApplicableError:
                 return f"{system} has no language {lang}"
     return ""
@@ -241,30 +243,35 @@ def _describe_pair(builder: RunBuilder, prepared: _SentencePair) -> dict[str, An
 
 
 def _idf_choices(
-    system: str, space: Space, prepared: _SentencePair, codes: Mapping[str, str]
-) -> list[tuple[str, Space, str]]:
-    """A space and, if its IDF weights can be replaced, also the one with the other weights: (name, space, details)."""
-    if not space.replaceable_idf:
-        return [(system, space, "")]
+    system: str, fitted: FittedSystem, prepared: _SentencePair, codes: Mapping[str, str]
+) -> list[tuple[str, FittedSystem, str]]:
+    """A system and, if its IDF weights can be replaced, also that with the other weights: (name, system, details)."""
+    if not fitted.replaceable_idf:
+        return [(system, fitted, "")]
     if not prepared.separate:
-        return [(system, space, "idf of training")]
-    reweighted = space.with_idf_of({codes[lang]: texts for lang, texts in prepared.idf_texts.items()})
+        return [(system, fitted, "idf of training")]
+    reweighted = fitted.with_idf_of({codes[lang]: texts for lang, texts in prepared.idf_texts.items()})
     details = f"idf of {prepared.separate} sentences"
-    return [(system, reweighted, details), (f"{system} (training IDF)", space, "idf of training")]
+    return [(system, reweighted, details), (f"{system} (training IDF)", fitted, "idf of training")]
 
 
 def _query(
-    builder: RunBuilder, prepared: _SentencePair, name: str, space: Space, codes: Mapping[str, str], details: list[str]
+    builder: RunBuilder,
+    prepared: _SentencePair,
+    name: str,
+    fitted: FittedSystem,
+    codes: Mapping[str, str],
+    details: list[str],
 ) -> None:
     a, b = prepared.pair.langs
-    cache = EmbeddingCache(space, prepared.texts, codes)
+    cache = EmbeddingCache(fitted, prepared.texts, codes)
     texts, queries = prepared.texts, prepared.queries
     for source, target in ((a, b), (b, a)):
         direction = Direction(source, target, texts[source], queries, prepared.background, texts[target])
         direction.record(
             builder,
             Condition(name, PRETRAINED, source, target),
-            space,
+            fitted,
             direction.rank(cache),
             concept_names=[f"{prepared.name}:{number + 1}" for number in prepared.concepts[queries]],
             test_set=[
@@ -274,8 +281,8 @@ def _query(
                 f"{source}>{target}",
                 f"{len(queries)} {prepared.query_set} queries",
             ],
-            system_details=[PRETRAINED, name, space.signature, *details],
-            shared=space.training_concepts,
+            system_details=[PRETRAINED, name, fitted.signature, *details],
+            shared=fitted.training_concepts,
             csls_over=prepared.csls_over,
             code=codes[source],
         )

@@ -14,8 +14,8 @@ from cr5.evaluate.dictionaries import dictionary_languages, read_dictionary
 from cr5.evaluate.run_builder import Condition, RunBuilder, csls_facts
 from cr5.evaluate.runs import PRETRAINED, CslsOver, Queries, RankedCandidate, Run
 from cr5.evaluate.statistics import precision
+from cr5.evaluate.systems.fitted_system import FittedSystem, WordSpellings
 from cr5.evaluate.systems.pretrained import PretrainedSystems
-from cr5.evaluate.systems.space import Space, WordSpellings
 from cr5.evaluate.tasks.directions import MAX_BACKGROUND, record_pretrained
 from cr5.features.tokeniser import Tokeniser
 from cr5.progress import Progress, ProgressCallback, no_progress
@@ -127,7 +127,7 @@ def evaluate_words(
     The candidates are all words that a system knows in the target language; any translation in the dictionary is
     right. A word that the system does not know, or none of whose translations it knows, has rank 0.
     """
-    spaces, builder = pretrained.spaces, RunBuilder(failed=list(pretrained.failed))
+    fitted_systems, builder = pretrained.fitted_systems, RunBuilder(failed=list(pretrained.failed))
     all_queries: dict[str, WordQueries] = {}
     known: dict[str, dict[str, dict[str, int]]] = {}
     for path in dictionaries:
@@ -139,11 +139,18 @@ def evaluate_words(
         names = [f"{queries.source}:{word}" for word in queries.words]
         key = queries.source, queries.target
         builder.queries[key] = Queries(*key, names, [1] * len(names), [])
-        for j, (name, space) in enumerate(spaces.items()):
-            progress(Progress("evaluate", i * len(spaces) + j, len(all_queries) * len(spaces), f"{direction}: {name}"))
+        for j, (name, fitted) in enumerate(fitted_systems.items()):
+            progress(
+                Progress(
+                    "evaluate",
+                    i * len(fitted_systems) + j,
+                    len(all_queries) * len(fitted_systems),
+                    f"{direction}: {name}",
+                )
+            )
             details = pretrained.details.get(name, "")
             with builder.record_failure(name, PRETRAINED, key):
-                known.setdefault(name, {})[direction] = _query(builder, queries, name, space, csls_over, details)
+                known.setdefault(name, {})[direction] = _query(builder, queries, name, fitted, csls_over, details)
     described = {
         direction: {
             "source": str(path),
@@ -159,7 +166,7 @@ def evaluate_words(
 
 @dataclass(frozen=True)
 class _Vocabularies:
-    """The words of both languages that a space knows, with the queries and their translations among them.
+    """The words of both languages that a system knows, with the queries and their translations among them.
 
     ``vectors`` and ``candidates`` are those of the query and of the target language. ``rows`` are the queries' rows of
     ``vectors``, -1 for unknown words, ``answers`` the rows of their known translations in ``candidates``.
@@ -210,42 +217,42 @@ class _Vocabularies:
         ]
 
 
-def _look_up(queries: WordQueries, space: Space, source: str, target: str) -> _Vocabularies:
-    """Find the queries and their translations among the words that a space knows, by its codes of the languages."""
-    words, candidate_words = space.words(source), space.words(target)
+def _look_up(queries: WordQueries, fitted: FittedSystem, source: str, target: str) -> _Vocabularies:
+    """Find the queries and their translations among the words that a system knows, by its codes of the languages."""
+    words, candidate_words = fitted.words(source), fitted.words(target)
     row_of, candidate_of = ({word: i for i, word in enumerate(vocabulary)} for vocabulary in (words, candidate_words))
     answers = [
         np.unique([candidate_of[token] for token in tokens if token in candidate_of]).astype(np.int64)
         for tokens in queries.answers
     ]
     return _Vocabularies(
-        vectors=unit_rows(space.word_vectors(source)),
-        candidates=unit_rows(space.word_vectors(target)),
+        vectors=unit_rows(fitted.word_vectors(source)),
+        candidates=unit_rows(fitted.word_vectors(target)),
         candidate_words=candidate_words,
-        spellings=space.word_spellings(source, target),
+        spellings=fitted.word_spellings(source, target),
         rows=np.array([row_of.get(word, -1) for word in queries.tokens], np.int64),
         answers=answers,
     )
 
 
 def _query(
-    builder: RunBuilder, queries: WordQueries, name: str, space: Space, csls_over: CslsOver, details: str
+    builder: RunBuilder, queries: WordQueries, name: str, fitted: FittedSystem, csls_over: CslsOver, details: str
 ) -> dict[str, int]:
-    """Query one space in one direction; return how many queries are known, not known, and without an answer."""
+    """Query one system in one direction; return how many queries are known, not known, and without an answer."""
     source, target, size = queries.source, queries.target, len(queries.words)
-    codes = {lang: space.code_of(lang) for lang in (source, target)}
+    codes = {lang: fitted.code_of(lang) for lang in (source, target)}
     builder.notes += [
         f"{name}, {queries.direction}: {lang} is queried as {code}" for lang, code in codes.items() if lang != code
     ]
-    found = _look_up(queries, space, codes[source], codes[target])
+    found = _look_up(queries, fitted, codes[source], codes[target])
     penalties = found.penalties(csls_over, source)
     ranks = {measure: found.ranks(penalty) for measure, penalty in penalties.items()}
     condition = Condition(name, PRETRAINED, source, target)
     compared_by = f"spelling {found.spellings.weight:g}" if found.spellings else ""
     builder.add_scores(
-        condition, ranks, np.arange(size), candidates=len(found.candidates), shared=space.training_concepts,
+        condition, ranks, np.arange(size), candidates=len(found.candidates), shared=fitted.training_concepts,
         test_set=["words", f"dictionary {queries.digest}", queries.direction, f"{size} queries"],
-        system_details=[PRETRAINED, name, space.signature, compared_by, details], csls_over=csls_over,
+        system_details=[PRETRAINED, name, fitted.signature, compared_by, details], csls_over=csls_over,
     )  # fmt: skip
     known, unknown = len(found.known), int((found.rows < 0).sum())
     unanswered = size - known - unknown
@@ -255,9 +262,9 @@ def _query(
         f"without a translation in it count as misses; P@1 among the other {known:,}: "
         f"{among_known['cosine']:.1f} by cosine, {among_known['csls']:.1f} by CSLS"
     )
-    record_pretrained(builder, name, space, sorted(codes.values()))
+    record_pretrained(builder, name, fitted, sorted(codes.values()))
     recorded = builder.queries[source, target]
-    if space.reports_coverage and not recorded.coverage:
+    if fitted.reports_coverage and not recorded.coverage:
         recorded.coverage.extend((found.rows >= 0).astype(float).tolist())
         builder.add_examples(condition, ranks["csls"], lambda i: (queries.words[i], found.best(i, penalties["csls"])))
     return {"known": known, "unknown": unknown, "unanswered": unanswered}

@@ -2,8 +2,10 @@
 
 A store handles rows, inner products and BM25, and needs neither model nor tokeniser; for CSLS it only stores the
 hubness of each row. The base class checks what callers pass; ``lance`` (a folder) and ``postgres`` (a server) implement
-the rest. To add a store, write a subclass and list it in ``cr5.index.stores.registry``; a method that is not abstract
-needs an override only where the store can do better.
+the rest. To add a store, write a subclass and list it in ``cr5.index.stores.registry``. A store that
+keeps rows outside the folder of the index also overrides ``new_record`` and ``drop``, and one that can read an earlier
+version of its rows while others write overrides ``pinned``. The other methods that are not abstract are right for every
+new store: they are overridden for speed, or where an earlier version of cr5 wrote rows without terms or fields.
 """
 
 import json

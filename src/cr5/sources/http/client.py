@@ -107,10 +107,11 @@ def get(
     progress: ProgressCallback = no_progress,
     max_attempts: int = 5,
     timeout: float = 60.0,
+    max_bytes: int = MAX_SHORT_RESPONSE_BYTES,
     sleep: Callable[[float], None] = time.sleep,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> ShortResponse:
-    """Return what is at ``url``, a listing or a report of at most ``MAX_SHORT_RESPONSE_BYTES``.
+    """Return what is at ``url``, a listing or a report of at most ``max_bytes``.
 
     ``user_agent`` must name a contact. ``timeout`` is the longest time in seconds that the server may send nothing.
     """
@@ -119,7 +120,7 @@ def get(
         if should_stop():
             break
         try:
-            return _read_short(url, user_agent, timeout)
+            return _read_short(url, user_agent, timeout, max_bytes)
         except TransientError as error:
             if failures == max_attempts:
                 raise Cr5Error(
@@ -133,7 +134,7 @@ def get(
     raise StoppedError(f"{url}: stopped; run it again to continue")
 
 
-def _read_short(url: str, user_agent: str, timeout: float) -> ShortResponse:
+def _read_short(url: str, user_agent: str, timeout: float, max_bytes: int) -> ShortResponse:
     """One attempt; raise a ``TransientError`` if it may be repeated."""
     deadline = time.monotonic() + 5 * timeout  # a server that sends a byte now and then never times out
     body = bytearray()
@@ -146,8 +147,8 @@ def _read_short(url: str, user_agent: str, timeout: float) -> ShortResponse:
             )
         while data := read_chunk(response):
             body += data
-            if len(body) > MAX_SHORT_RESPONSE_BYTES:
-                size = f"{MAX_SHORT_RESPONSE_BYTES / 1e6:.1f} MB"
+            if len(body) > max_bytes:
+                size = f"{max_bytes / 1e6:.1f} MB"
                 raise Cr5Error(f"{url}: longer than {size}, so not a listing; check the address")
             if time.monotonic() > deadline:
                 raise TransientError("the server was too slow")

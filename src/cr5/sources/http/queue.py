@@ -30,9 +30,10 @@ def fetch_all(
     user_agent: str,
     progress: ProgressCallback = no_progress,
     on_complete: Callable[[Path], None] = lambda path: None,
+    connections: int = MAX_CONNECTIONS,
     **retry_options: Unpack[RetryOptions],
 ) -> list[FetchedFile]:
-    """Download all files in order, over ``MAX_CONNECTIONS``; the first error stops all and keeps what was received.
+    """Download all files in order, over some ``connections``; the first error stops all and keeps what was received.
 
     ``on_complete`` is called with the path of every complete file, in the thread that downloaded it.
     """
@@ -76,7 +77,7 @@ def fetch_all(
                     ended.set()
 
     # Daemon threads: after a second Ctrl-C the process does not wait for a silent server.
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(MAX_CONNECTIONS, len(files)))]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(connections, len(files)))]
     try:
         for thread in threads:
             thread.start()

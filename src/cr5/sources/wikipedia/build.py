@@ -116,7 +116,7 @@ def _publish(
     if request.concepts == "shared":
         if not len(items):
             raise Cr5Error(
-                f'no concept is shared by any two of {", ".join(shards)}; raise `sample`, or use `concepts="all"`'
+                f'no concept is shared by any two of {", ".join(shards)}; increase `sample`, or use `concepts="all"`'
             )
         table = work_folder(output) / "shared.npy"
         with atomic_write(table) as file:

@@ -56,15 +56,18 @@ def read_rows(
     source: str = "",
     *,
     where: Mapping[str, Collection[str]] | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+    max_row_characters: int = MAX_ROW_CHARACTERS,
 ) -> Iterator[tuple[Value, ...]]:
     """Yield the rows of a table, with the named columns in the given order.
 
     Text is str, or bytes if it is not UTF-8 (a title cut within a character); hexadecimal literals are bytes.
     ``where`` keeps only rows in which each of its columns has one of the given values, much faster than the caller
-    could. ``source`` names the file in messages, by default the stream's name. Memory does not grow with the file.
+    could. ``source`` names the file in messages, by default the stream's name. Memory does not grow with the file:
+    it is read in chunks of ``chunk_bytes``, and a row of more than ``max_row_characters`` is an error.
     """
     source = source or str(getattr(stream, "name", "") or "the dump")
-    dump = _Dump(stream, table, list(columns), dict(where or {}), source)
+    dump = _Dump(stream, table, list(columns), dict(where or {}), source, chunk_bytes, max_row_characters)
     return chain.from_iterable(dump.batches())
 
 
@@ -72,8 +75,16 @@ class _Dump:
     """A dump while it is read; ``text`` has been read but not parsed yet."""
 
     def __init__(
-        self, stream: BinaryIO, table: str, columns: list[str], where: dict[str, Collection[str]], source: str
+        self,
+        stream: BinaryIO,
+        table: str,
+        columns: list[str],
+        where: dict[str, Collection[str]],
+        source: str,
+        chunk_bytes: int,
+        max_row_characters: int,
     ) -> None:
+        self.chunk_bytes, self.max_row_characters = chunk_bytes, max_row_characters
         self.stream, self.table, self.columns, self.where, self.source = stream, table, columns, where, source
         self.decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self.text, self.ended = "\n", False  # a line break, because a line begins here
@@ -96,7 +107,7 @@ class _Dump:
             return False
         with corpus_errors(self.source):
             # A long row is read in doubling steps, or it would be scanned too many times.
-            data = self.stream.read(max(CHUNK_BYTES, len(self.text) - _LONG_ROW_CHARACTERS))
+            data = self.stream.read(max(self.chunk_bytes, len(self.text) - _LONG_ROW_CHARACTERS))
         self.ended = not data
         self.text += self.decoder.decode(data, final=self.ended)
         return True
@@ -163,7 +174,7 @@ class _Dump:
             if rest.startswith(";"):
                 self.text = rest[1:]
                 return
-            if not _CUT_ROW.match(rest) or len(rest) > MAX_ROW_CHARACTERS:
+            if not _CUT_ROW.match(rest) or len(rest) > self.max_row_characters:
                 raise self.unreadable(rest)
             if not self.read_more():
                 raise CorpusError(f"{self.source}: truncated within the rows of `{self.table}`; download it again")

@@ -3,16 +3,17 @@
 An engine holds the documents in every language as a sparse matrix X, documents x words; the weights of its subwords,
 such as character n-grams, in its words as a sparse matrix M, words x subwords; and three partitions of named dense
 arrays: *words* (a row for every word of a language), *documents* (a row for every document of a language, or of a shard
-of one) and *concepts*. It can add a language's documents, map a plain function over the rows of a partition, NumPy in,
+of one) and *concepts*. It can add a language's documents, apply a plain function to the rows of a partition, NumPy in,
 NumPy out, and compute the products that lead from one partition to another. Nothing outside this package names the
 device or the worker that holds arrays of a fit.
 
-Five words for parts:
+Six words for parts:
 
     block  the part of a partition that one array covers, such as one language or one shard
     shard  a range of a language's documents on one worker
     piece  a run of nonzeros of one sparse row
-    chunk  some neighbouring rows
+    chunk  some neighbouring rows, as many as a function is called on at a time
+    span   some neighbouring chunks, which one thread takes one after another
     panel  some neighbouring columns of a dense matrix, few enough for the cache
 """
 
@@ -49,7 +50,7 @@ class Partition(Protocol):
     def map(self, function: Callable[..., Any], *arguments: Sequence[Any]) -> list[Any]:
         """Call ``function(rows, *one of each argument)`` for every block; returns a result for each.
 
-        ``rows`` maps names to arrays. An array that the function assigns to a name is stored, a name that it
+        ``rows`` is a dict of arrays by name. An array that the function assigns to a name is stored, a name that it
         deletes is deleted; it never writes into an array. Each row must depend on its own row alone, and the
         result must be a sum over rows: an engine may call the function on a few rows at a time and add up.
         """
@@ -126,7 +127,10 @@ class Engine(Protocol):
         ...
 
     def fold(self, source: str, target: str) -> None:
-        """words[target] = (I + M M') words[source], a copy for a language without subwords."""
+        """words[target] = (I + M M') words[source], a copy for a language without subwords.
+
+        This adds to the row of every word what its subwords contribute; the result is called *folded*.
+        """
         ...
 
     def multiply(self, source: str, target: str) -> None:

@@ -1,4 +1,4 @@
-"""The interface between systems and tasks: a system is trained on texts and returns a space that embeds texts."""
+"""The interface between systems and tasks: a system is trained on texts, and a fitted system embeds texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -35,10 +35,10 @@ class NotApplicableError(Cr5Error):
 class System(Protocol):
     """Anything that can be trained: documents by language, where equal concept numbers mean the same concept."""
 
-    def __call__(self, training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> "Space": ...
+    def __call__(self, training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> "FittedSystem": ...
 
 
-class Space:
+class FittedSystem:
     """A trained system: it embeds texts as rows, and the inner product of two rows is their similarity.
 
     What a baseline overrides:
@@ -102,12 +102,12 @@ class Space:
     @property
     def has_views(self) -> bool:
         """Whether it adds several views."""
-        return type(self).views is not Space.views
+        return type(self).views is not FittedSystem.views
 
     @property
     def embeds_independently(self) -> bool:
         """Whether a text's row depends on this text alone, so that it can be computed once and kept."""
-        return type(self).pair is Space.pair
+        return type(self).pair is FittedSystem.pair
 
     def words(self, lang: str) -> list[str]:
         """The vocabulary of a language, most frequent word first."""
@@ -125,39 +125,39 @@ class Space:
         """The share of each text's tokens that are in the vocabulary."""
         raise NotImplementedError
 
-    def with_idf_of(self, texts: Mapping[str, TokenisedTexts]) -> "Space":
+    def with_idf_of(self, texts: Mapping[str, TokenisedTexts]) -> "FittedSystem":
         """The same system with IDF weights computed from other texts; languages without texts keep theirs."""
         raise NotImplementedError
 
 
 class EmbeddingCache:
-    """Texts in several languages in one space; each language is embedded once if its rows are independent.
+    """The rows of texts in several languages; each language is embedded once if its rows are independent.
 
-    ``codes`` are the codes by which the space knows the languages, where these differ.
+    ``codes`` are the codes by which the system knows the languages, where these differ.
     """
 
     def __init__(
-        self, space: Space, texts: Mapping[str, TokenisedTexts], codes: Mapping[str, str] | None = None
+        self, fitted: FittedSystem, texts: Mapping[str, TokenisedTexts], codes: Mapping[str, str] | None = None
     ) -> None:
-        self.space, self.texts, self.codes = space, texts, codes or {lang: lang for lang in texts}
+        self.fitted, self.texts, self.codes = fitted, texts, codes or {lang: lang for lang in texts}
         self._rows: dict[str, Matrix] = {}
 
     def views(self, query_lang: str, chosen: Ints, candidate_lang: str) -> list[WeightedView]:
         """The rows of the chosen texts in one language, and of all texts of another, to be compared."""
-        if not self.space.has_views:
+        if not self.fitted.has_views:
             return [WeightedView(*self._pair(query_lang, chosen, candidate_lang))]
         # All texts of a language, not the chosen ones, so that what is computed for them serves every direction.
         langs = self.codes[query_lang], self.codes[candidate_lang]
-        views = self.space.views(self.texts[query_lang], langs[0], self.texts[candidate_lang], langs[1])
+        views = self.fitted.views(self.texts[query_lang], langs[0], self.texts[candidate_lang], langs[1])
         return [view.select_queries(chosen) for view in views]
 
     def _pair(self, query_lang: str, chosen: Ints, candidate_lang: str) -> tuple[Matrix, Matrix]:
-        if not self.space.embeds_independently:
+        if not self.fitted.embeds_independently:
             queries = self.texts[query_lang].select_rows(chosen)
-            return self.space.pair(
+            return self.fitted.pair(
                 queries, self.codes[query_lang], self.texts[candidate_lang], self.codes[candidate_lang]
             )
         for lang in (query_lang, candidate_lang):
             if lang not in self._rows:
-                self._rows[lang] = self.space.embed(self.texts[lang], self.codes[lang])
+                self._rows[lang] = self.fitted.embed(self.texts[lang], self.codes[lang])
         return self._rows[query_lang][chosen], self._rows[candidate_lang]
