@@ -113,46 +113,48 @@ class HybridSearch:
         weighted = match_forms(self.snapshot.store, self.query.tokens, self.query_lang)
         queries = {self.query_lang: weighted}
         if only_words:
-            found = self.by_words(weighted, self.where) if self.includes_query_lang else self.read([])
+            found = self.find_by_words(weighted, self.where) if self.includes_query_lang else self.read_candidates([])
             return FoundCandidates(found, queries, self.query.vector, self.records, self.titles)
         has_words = self.query_lang in self.snapshot.store.full_text_stats()  # not if an earlier version wrote it
         dense_limit = DENSE_LIMIT if has_words else NO_FEEDBACK_RELEVANCE
-        found = self.in_query_language(weighted, dense_limit, self.where)
-        vector, candidates = self.query.vector, found if self.includes_query_lang else self.read([])
+        found = self.find_in_query_language(weighted, dense_limit, self.where)
+        vector, candidates = self.query.vector, found if self.includes_query_lang else self.read_candidates([])
         if self.other_langs:
             for lang in self.other_langs:
                 queries[lang] = match_literally(self.snapshot.store, weighted, self.query.tokens, lang)
             # The filter restricts what is shown, but not which documents serve as feedback.
-            feedback = found if self.where is None else self.in_query_language(weighted, dense_limit, None)
-            crosslingual, vector = self.in_other_languages(feedback if has_words else self.read([]), queries)
+            feedback = found if self.where is None else self.find_in_query_language(weighted, dense_limit, None)
+            crosslingual, vector = self.find_in_other_languages(
+                feedback if has_words else self.read_candidates([]), queries
+            )
             candidates += crosslingual
         return FoundCandidates(candidates, queries, vector, self.records, self.titles)
 
     # In the language of the query
 
-    def in_query_language(self, weighted: WeightedQuery, dense_limit: float, where: Where | None) -> Candidates:
+    def find_in_query_language(self, weighted: WeightedQuery, dense_limit: float, where: Where | None) -> Candidates:
         """The documents that words and vectors find, with their relevance."""
-        candidates = self.by_words(weighted, where)
-        return self.with_vectors(candidates, dense_limit, where) if self.query.vector.any() else candidates
+        candidates = self.find_by_words(weighted, where)
+        return self.add_by_vectors(candidates, dense_limit, where) if self.query.vector.any() else candidates
 
-    def by_words(self, weighted: WeightedQuery, where: Where | None) -> Candidates:
+    def find_by_words(self, weighted: WeightedQuery, where: Where | None) -> Candidates:
         """The documents that have words of the query, with their relevance."""
-        shares, passage_of = self.word_shares(weighted, where), dict[str, int]()
+        shares, passage_of = self.shares_of_matched_words(weighted, where), dict[str, int]()
         for passage in search_passage_terms(self.snapshot, weighted.for_bm25, weighted.lang, self.depth, where=where):
             share = passage.bm25 / (weighted.total or 1.0)
             if share > shares.get(passage.document_id, 0.0):
                 shares[passage.document_id], passage_of[passage.document_id] = share, passage.number
-        candidates = self.read(_largest(shares, int(self.depth * TITLE_SHARE)))
+        candidates = self.read_candidates(_largest(shares, int(self.depth * TITLE_SHARE)))
         candidates.passages[:] = [passage_of.get(key, 0) for key in candidates.ids]
         parts = candidates.part_values
         parts[:, WORDS] = [shares[key] for key in candidates.ids]
-        parts[:, TITLE] = (1 - parts[:, WORDS]) * self.title_matches(candidates, weighted) ** TITLE_POWER
+        parts[:, TITLE] = (1 - parts[:, WORDS]) * self.score_titles(candidates, weighted) ** TITLE_POWER
         candidates.evidence[:] = parts.sum(axis=1)
-        self.add_pairs(candidates, weighted)
+        self.add_pair_bonus(candidates, weighted)
         parts *= (bounded(candidates.evidence) / np.where(candidates.evidence, candidates.evidence, 1))[:, None]
         return candidates
 
-    def add_pairs(self, candidates: Candidates, weighted: WeightedQuery) -> None:
+    def add_pair_bonus(self, candidates: Candidates, weighted: WeightedQuery) -> None:
         """Add a bonus to the best candidates for words that are neighbours both in the query and in the document."""
         pairs = word_pairs(self.query.text, self.query.tokens, weighted)
         best = best_first(candidates.evidence, candidates.ids, PAIR_DEPTH) if pairs else []
@@ -164,13 +166,13 @@ class HybridSearch:
             candidates.part_values[i, WORDS] += bonus
             candidates.evidence[i] += bonus
 
-    def word_shares(self, weighted: WeightedQuery, where: Where | None) -> dict[str, float]:
+    def shares_of_matched_words(self, weighted: WeightedQuery, where: Where | None) -> dict[str, float]:
         """For each document with words of the query, the share that it matches."""
         total, store = weighted.total or 1.0, self.snapshot.store
         found = store.search_term_ids(weighted.for_bm25, weighted.lang, self.depth, where=where)
         return {document_id: bm25 / total for document_id, bm25 in found.items()}
 
-    def title_matches(self, candidates: Candidates, weighted: WeightedQuery) -> Array:
+    def score_titles(self, candidates: Candidates, weighted: WeightedQuery) -> Array:
         """How well the query and each title match, from 0 to 1."""
         read_titles(self.snapshot, candidates.ids, self.titles)
         titles = [self.titles.get(document_id, ("", ""))[1] for document_id in candidates.ids]
@@ -185,9 +187,9 @@ class HybridSearch:
             matches[i] = weighted.title_match(title, idf)
         return matches
 
-    def with_vectors(self, candidates: Candidates, limit: float, where: Where | None) -> Candidates:
+    def add_by_vectors(self, candidates: Candidates, limit: float, where: Where | None) -> Candidates:
         """Break ties by vectors; where words find too little, add the documents that vectors find, up to a limit."""
-        total = candidates.evidence + TIE_WEIGHT * self.scores(candidates)
+        total = candidates.evidence + TIE_WEIGHT * self.similarities_to_query(candidates)
         candidates.part_values[:, VECTORS] = bounded(total) - bounded(candidates.evidence)
         if np.count_nonzero(candidates.relevance >= ENOUGH_RELEVANCE) >= self.depth // 10:
             return candidates
@@ -195,14 +197,14 @@ class HybridSearch:
             self.query.vector, self.depth, langs=[self.query_lang], where=where
         )
         new = Candidates.of_rows(rows).without(set(candidates.ids))
-        new.evidence = new.part_values[:, VECTORS] = limit * logistic(self.scores(new))
+        new.evidence = new.part_values[:, VECTORS] = limit * logistic(self.similarities_to_query(new))
         return candidates + new
 
-    def scores(self, candidates: Candidates) -> Array:
+    def similarities_to_query(self, candidates: Candidates) -> Array:
         """CSLS, or the cosine, of the query and each candidate."""
-        return self.similarities(candidates, self.query.vector, self.hubness)
+        return self.similarities_to(candidates, self.query.vector, self.hubness)
 
-    def similarities(self, candidates: Candidates, vector: Array, hubness: Array) -> Array:
+    def similarities_to(self, candidates: Candidates, vector: Array, hubness: Array) -> Array:
         """CSLS, or the inner product, of each candidate and a vector, whose hubness in each language is given."""
         products = candidates.vectors @ vector
         if self.measure == "csls":
@@ -216,7 +218,7 @@ class HybridSearch:
 
     # In other languages
 
-    def in_other_languages(
+    def find_in_other_languages(
         self, feedback: Candidates, queries: Mapping[str, WeightedQuery]
     ) -> tuple[Candidates, Array]:
         """The documents in other languages with their relevance, and the vector that found them."""
@@ -232,7 +234,7 @@ class HybridSearch:
         total = float(weights.sum()) + query_weight
         if not total:
             nothing = np.zeros_like(self.query.vector), np.zeros_like(self.hubness)
-            return self.score_other_languages(self.read([]), *nothing, 0.0, queries)
+            return self.score_other_languages(self.read_candidates([]), *nothing, 0.0, queries)
         shares = np.append(weights, query_weight) / total
         mean = shares @ np.concatenate([feedback.vectors[best], self.query.vector[None]])
         mean_hubness = shares @ np.concatenate([feedback.hubness[best], self.hubness[None]])
@@ -254,15 +256,15 @@ class HybridSearch:
         """The relevance of documents near a mean of vectors, and of those that have words of the query literally."""
         literal: dict[str, float] = {}
         for lang in self.other_langs:
-            literal |= self.word_shares(queries[lang], self.where)
+            literal |= self.shares_of_matched_words(queries[lang], self.where)
         known = set(near.ids)
-        candidates = near + self.read([key for key in _largest(literal, self.depth) if key not in known])
+        candidates = near + self.read_candidates([key for key in _largest(literal, self.depth) if key not in known])
         limit = NO_FEEDBACK_RELEVANCE * self.query.coverage.known
         if mean_relevance < limit:
-            candidates = self.with_passages(candidates, limit)
+            candidates = self.add_by_passages(candidates, limit)
         shares = np.array([literal.get(key, 0.0) for key in candidates.ids])
         likelihoods = logistic(
-            self.similarities(candidates, mean.astype(np.float32), mean_hubness) + LITERAL_WEIGHT * shares
+            self.similarities_to(candidates, mean.astype(np.float32), mean_hubness) + LITERAL_WEIGHT * shares
         )
         by_vectors = mean_relevance * likelihoods * mean.any()
         parts, by_passage = candidates.part_values, candidates.part_values[:, VECTORS].copy()
@@ -273,12 +275,12 @@ class HybridSearch:
         candidates.passages[is_literal] = 0
         return candidates, np.asarray(mean)
 
-    def with_passages(self, candidates: Candidates, limit: float) -> Candidates:
+    def add_by_passages(self, candidates: Candidates, limit: float) -> Candidates:
         """Candidates and the documents whose passages are near the query, which give them a relevance up to a limit."""
         found = nearest_passages(self.snapshot, self.query.vector, self.depth, self.other_langs, where=self.where)
         known = set(candidates.ids)
         new = dict.fromkeys(passage.document_id for passage in found if passage.document_id not in known)
-        candidates += self.read(list(new))
+        candidates += self.read_candidates(list(new))
         position = {document_id: i for i, document_id in enumerate(candidates.ids)}
         found = [passage for passage in found if passage.document_id in position]
         if found:
@@ -293,7 +295,7 @@ class HybridSearch:
                     candidates.part_values[i, VECTORS], candidates.passages[i] = relevance, passage.number
         return candidates
 
-    def read(self, ids: Sequence[str]) -> Candidates:
+    def read_candidates(self, ids: Sequence[str]) -> Candidates:
         """Documents by their ids; those deleted in the meantime are left out."""
         return Candidates.of_rows(self.snapshot.store.candidates(ids) if ids else self._no_rows)
 
