@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         Cr5Error,
         Cr5Warning,
         DeprecatedInterface,
+        DiskFullError,
         DocumentsLeftOut,
         FewDocuments,
         FewKnownWords,
@@ -65,9 +66,10 @@ _MODULES = {
 
 __all__ = [
     "ColumnsNotKept", "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "DeprecatedInterface",
-    "Document", "DocumentsLeftOut", "Explanation", "FewDocuments", "FewKnownWords", "Fit", "GpuEngine", "Index",
-    "InputSkipped", "Interrupted", "LanguageFallback", "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged",
-    "NotFittedError", "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped", "WorkersLost",
+    "DiskFullError", "Document", "DocumentsLeftOut", "Explanation", "FewDocuments", "FewKnownWords", "Fit", "GpuEngine",
+    "Index", "InputSkipped", "Interrupted", "LanguageFallback", "LanguageLeftOut", "Lexicon", "ModelFileError",
+    "NotConverged", "NotFittedError", "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped",
+    "WorkersLost",
     "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 

@@ -6,7 +6,9 @@ more documents than when it was drawn, it is drawn again, until it has its full 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +33,7 @@ from cr5.message_parts import plural, quoted
 from cr5.model import Cr5
 from cr5.model.trained_languages import warn_of_close_language
 from cr5.progress import Progress, ProgressCallback
+from cr5.storage.output_paths import advising_on_full_disks, naming_os_errors
 
 ROWS_WITHOUT_TEXTS = 2**15  # rows read at a time without their texts
 
@@ -84,6 +87,25 @@ class IngestCounts:
     def note(self) -> str:
         """What progress reports say beside the number of documents."""
         return f"{self.unchanged:,} unchanged" if self.unchanged else ""
+
+
+@contextmanager
+def full_disk_errors(folder: Path, added: IngestCounts | None = None, *, is_new: bool = False) -> Iterator[None]:
+    """Let the error about a disk that an index fills say what to do; other errors of the system name the folder.
+
+    ``added``: what has been added until then, which stays. ``is_new``: whether the index is being created.
+    """
+
+    def advice() -> str:
+        if added is None:
+            return "; free some space, or write to another disk" if is_new else "; free some space, and repeat this"
+        if written := added.new + added.renewed:
+            kept = f"; {plural(written, 'document')} added before stay in the index"
+            return f"{kept}; free some space, and add the documents again, which continues"
+        return ", and no document was added or replaced; free some space, and add the documents again"
+
+    with advising_on_full_disks(folder, advice), naming_os_errors(folder, files_inside=True):
+        yield
 
 
 def merge_batches(
