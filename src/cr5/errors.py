@@ -98,6 +98,10 @@ class Interrupted(NotConverged):
     """Ctrl-C ended a fit early; the model is what the solver had reached by then."""
 
 
+class FitNeeded(Cr5Warning):
+    """A setting that also governs encoding has been changed on a fitted model; it applies from the next fit on."""
+
+
 class RankLowered(Cr5Warning):
     """The corpus is too small for the default rank, and a smaller one is used."""
 

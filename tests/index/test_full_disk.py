@@ -47,9 +47,7 @@ def test_an_addition_that_does_not_fit_changes_no_document_and_is_completed_when
             "documents again"
         )
         assert contents(index) == before
-        if (
-            added is OTHERS or not index.about()["passages"]
-        ):  # those are written first
+        if added is OTHERS or not index.about()["passages"]:  # those are written first
             assert hits(index, FEW) == found
         filling.unlink()
         assert index.add(added).total == len(added)
