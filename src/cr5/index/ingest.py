@@ -68,7 +68,7 @@ class IngestCounts:
 
     Left out, by language: ``blank`` documents without a word that the model knows, and documents in languages
     ``unknown`` to the model. ``borrowed``: the languages that the model does not have, and the close ones by which it
-    has encoded them.
+    has encoded them. ``renamed``: codes of documents that the model has under another code, such as en-GB under en.
     """
 
     new: int = 0
@@ -77,6 +77,7 @@ class IngestCounts:
     blank: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
     borrowed: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -132,7 +133,11 @@ def in_model_languages(rows: pa.Table, langs: Sequence[str], counts: IngestCount
     codes = rows["lang"].combine_chunks().dictionary_encode()
     known = [find_text_language(code, langs) or code for code in codes.dictionary.to_pylist()]
     for code, found in zip(codes.dictionary.to_pylist(), known, strict=True):
-        if found != code and code not in borrowed and find_language(code, langs) is None:
+        if found == code or code in borrowed:
+            continue
+        if find_language(code, langs) is not None:
+            counts.renamed[code] = found
+        else:
             borrowed[code] = found
             warn_of_close_language(code, found)
     missing = [code for code in known if code not in langs and code not in counts.unknown]
