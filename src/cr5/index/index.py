@@ -15,7 +15,7 @@ from cr5._typing import Array
 from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import find_text_language
 from cr5.corpus.skipped import OnError, Skipped, counting_skipped
-from cr5.corpus.texts import one_or_several, one_path, one_text
+from cr5.corpus.texts import id_list, one_path, one_text
 from cr5.errors import Cr5Error, IndexBusyError, whole_number
 from cr5.index import ingest, passage_ingest, pipeline, search, snapshot
 from cr5.index.background import Background
@@ -252,7 +252,7 @@ class Index:
     def delete(self, ids: str | Sequence[str]) -> int:
         """Delete the document with this id, or several; return how many existed."""
         with self._writing() as active:
-            return passage_ingest.delete_documents(active, one_or_several(ids))
+            return passage_ingest.delete_documents(active, id_list(ids))
 
     def refresh(self, *, progress: ProgressCallback = no_progress) -> None:
         """Bring the index up to date: background, hubness of all documents, full text, passages, approximate index.
@@ -332,7 +332,8 @@ class Index:
 
     def get(self, ids: str | Sequence[str]) -> list[IndexedDocument]:
         """The documents with this id, or several, in the order of the ids; missing ones are left out."""
-        rows = self._read(lambda active: active.store.get(one_or_several(ids), DOCUMENT_COLUMNS))
+        wanted = id_list(ids)
+        rows = self._read(lambda active: active.store.get(wanted, DOCUMENT_COLUMNS))
         return [IndexedDocument(**row) for row in rows.to_pylist()]
 
     def query(self, text: str, lang: str | None = None) -> Query:
