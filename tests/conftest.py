@@ -24,6 +24,7 @@ pytest_plugins = [
     "framework_fixtures",
     "hub_fixtures",
     "index_documents_fixtures",
+    "limits_fixtures",
     "server_fixtures",
     "small_wikipedia_fixtures",
     "store_fixtures",

@@ -1,10 +1,10 @@
 """The keywords of ``Cr5``: one for every setting, as editors and scikit-learn see them."""
 
-import copy
 import inspect
 import json
 import pickle
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from cr5 import Cr5, Cr5Error, Document, Index, read
+from cr5 import Cr5, Cr5Error, Document, FitNeeded, Index, read
 from cr5.errors import Cr5TypeError, NotFittedError
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
@@ -82,14 +82,61 @@ def test_a_clone_of_a_fitted_model_is_not_fitted(model: Cr5, model_folder: Any) 
         assert cloned.settings == fitted.settings
 
 
-def test_parameters_can_be_changed_and_need_another_fit(documents: list[Document]) -> None:
-    model = Cr5(**madeup.SETTINGS).fit(documents)
-    assert model.set_params() is model
-    assert model.langs
+def test_parameters_of_a_model_that_is_not_fitted_apply_at_once() -> None:
+    model = Cr5(rank=7)
     assert model.set_params(rank=9, preset="wsdm19") is model
     assert (model.settings.rank, model.settings.preset, model.settings.weighting.tf) == (9, "wsdm19", "raw")
-    assert (model.langs, model.report) == ([], {})
+
+
+def test_a_fitted_model_stays_as_it_is_until_the_next_fit(documents: list[Document]) -> None:
+    model = Cr5(**madeup.SETTINGS).fit(documents)
+    assert model.set_params() is model
+    settings, report, vectors = model.settings, model.report, model.encode([documents[0].text], "aa")
+    assert model.set_params(rank=9, ridge=0.1, tol=0.1, seed=3) is model  # of training alone: no warning
+    assert model.get_params()["rank"] == 9
+    for same in (model, copy(model), pickle.loads(pickle.dumps(model))):
+        assert (same.settings, same.report, same.rank) == (settings, report, 60)
+        np.testing.assert_array_equal(same.encode([documents[0].text], "aa"), vectors)
+        assert same.get_params()["rank"] == 9
     assert model.fit(documents).encode("kaka", "aa").shape == (9,)
+    assert (model.settings.rank, model.settings.tol) == (9, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("params", "facts"),
+    [
+        (
+            {"lowercase": False, "rank": 5},
+            "^`lowercase=False` will apply from the next fit on; .* `lowercase=True`",
+        ),
+        ({"preset": "wsdm19"}, "`tf='raw'`, `idf='plain'`, `idf_power=1.0`, `subwords=False` will"),
+    ],
+)
+def test_a_setting_of_encoding_that_waits_for_the_next_fit_is_a_warning(
+    model: Cr5, params: dict[str, Any], facts: str
+) -> None:
+    changed, text = copy(model), madeup.text("aa", range(9)).upper()
+    with pytest.warns(FitNeeded, match=facts):
+        changed.set_params(**params)
+    np.testing.assert_array_equal(changed.encode([text], "aa"), model.encode([text], "aa"))
+    assert changed.set_params(**model.get_params()).get_params() == model.get_params()  # which is no warning
+
+
+def test_a_model_is_saved_and_updated_with_the_settings_of_its_fit(
+    model: Cr5, documents: list[Document], tmp_path: Path
+) -> None:
+    changed = copy(model).set_params(rank=9)
+    changed.save(tmp_path / "model")
+    loaded = Cr5.load(tmp_path / "model")
+    assert (loaded.settings, loaded.get_params()["rank"]) == (model.settings, 60)
+    assert changed.update(documents).rank == 60
+
+
+def test_a_fit_that_fails_leaves_the_settings_of_the_model(model: Cr5) -> None:
+    changed = copy(model).set_params(rank=9)
+    with pytest.raises(Cr5Error):
+        changed.fit([])
+    assert changed.settings == model.settings
 
 
 def test_a_parameter_that_is_refused_changes_nothing(model: Cr5) -> None:
@@ -186,7 +233,7 @@ def test_what_is_no_path_function_or_code_is_refused_by_its_name(model: Cr5, tmp
         (lambda: index.create(model, "model"), "`folder` is a Cr5; give a path"),
         (lambda: index.create(tmp_path / "index", None), "`model` is None; give a path"),
         (lambda: index.create(tmp_path / "file", model), "it is a file, not a folder; choose another path"),
-        (lambda: copy.copy(fitted).add_language([], ["de"]), "`lang` is a list, not a language code"),
+        (lambda: copy(fitted).add_language([], ["de"]), "`lang` is a list, not a language code"),
         (lambda: new().fit([], progress=True), "`progress=True` must be a function"),
         (lambda: reading(frame), "`paths` has a DataFrame; read takes paths; documents in memory are given to fit"),
         (lambda: reading(None), "`paths` has None"),

@@ -19,9 +19,11 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         Cr5Error,
         Cr5Warning,
         DeprecatedInterface,
+        DiskFullError,
         DocumentsLeftOut,
         FewDocuments,
         FewKnownWords,
+        FitNeeded,
         InputSkipped,
         Interrupted,
         LanguageFallback,
@@ -65,10 +67,10 @@ _MODULES = {
 
 __all__ = [
     "ColumnsNotKept", "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "DeprecatedInterface",
-    "Document", "DocumentsLeftOut", "Explanation", "FewDocuments", "FewKnownWords", "Fit", "GpuEngine", "Index",
-    "InputSkipped", "Interrupted", "LanguageFallback", "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged",
-    "NotFittedError", "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped", "WorkersLost",
-    "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
+    "DiskFullError", "Document", "DocumentsLeftOut", "Explanation", "FewDocuments", "FewKnownWords", "Fit", "FitNeeded",
+    "GpuEngine", "Index", "InputSkipped", "Interrupted", "LanguageFallback", "LanguageLeftOut", "Lexicon",
+    "ModelFileError", "NotConverged", "NotFittedError", "OutputWarning", "RankLowered", "RepeatedDocuments",
+    "SeveralCodes", "Skipped", "WorkersLost", "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would accept any name

@@ -5,6 +5,7 @@ backticks (`rank`, `on_error="skip"`); the command line shows them as its option
 """
 
 import contextlib
+import errno
 import operator
 import sys
 import warnings
@@ -40,6 +41,14 @@ class ModelFileError(Cr5Error):
 
 class IndexBusyError(Cr5Error):
     """Another process, or another thread of this one, is writing the index."""
+
+
+class DiskFullError(Cr5Error, OSError):
+    """A disk is full; the message names the file or folder, and says what was kept and how to go on."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.errno = errno.ENOSPC
 
 
 class NotFittedError(Cr5Error, AttributeError):
@@ -87,6 +96,10 @@ class NotConverged(Cr5Warning):
 
 class Interrupted(NotConverged):
     """Ctrl-C ended a fit early; the model is what the solver had reached by then."""
+
+
+class FitNeeded(Cr5Warning):
+    """A setting that also governs encoding has been changed on a fitted model; it applies from the next fit on."""
 
 
 class RankLowered(Cr5Warning):

@@ -20,6 +20,11 @@ Metric: TypeAlias = Literal["orthonormal", "signal"]
 Rank: TypeAlias = int | Literal["auto"]
 DEFAULT_RANK = 300
 
+# Settings that say how texts are read, weighted or compared after the fit, too; the others concern the fit alone.
+ENCODING_SETTINGS = (
+    "strings_weight", "tf", "idf", "idf_power", "subwords", "normalise", "lowercase", "segment", "segment_by",
+    "pretokenised",
+)  # fmt: skip
 # Of settings whose least value is not 0; None for one that must be above 0.
 _MINIMA = {"rank": 1, "ridge": None, "max_steps": 1, "max_words": 1}
 
@@ -181,6 +186,15 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
     base = PRESETS[settings.preset]
     names = [row.name for row in setting_rows()]
     return {name: settings.value(name) for name in names if settings.value(name) != base.value(name)}
+
+
+def waiting_settings(new: Settings, fitted: Settings) -> str:
+    """A message about settings of encoding that differ from those of a fitted model; empty if there are none."""
+    names = [name for name in ENCODING_SETTINGS if new.value(name) != fitted.value(name)]
+    wanted, current = (", ".join(f"`{name}={settings.value(name)!r}`" for name in names) for settings in (new, fitted))
+    if not names:
+        return ""
+    return f"{wanted} will apply from the next fit on; until then the model encodes and compares with {current}"
 
 
 class SettingRow(NamedTuple):

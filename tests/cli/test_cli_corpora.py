@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from corpus_sources import ENGLISH, ITALIAN, OR_SKIP, bible, europarl, gettext, moses, pages, table, tmx, words
 
-from cr5 import Document, demo, read
+from cr5 import Document, demo, read, write
 from cr5.cli import corpora, run
+from cr5.cli.render.console import out
 from cr5.sources.registry import SOURCES as REGISTRY
 
 Source = Callable[[Path], list[object]]  # writes a source into a folder, and says how to name it to the command
@@ -396,6 +397,49 @@ def test_the_title_of_a_narrow_table_is_one_line(tmp_path: Path, capsys: pytest.
     (tmp_path / "one.jsonl").write_text('{"concept": "Q1", "lang": "en", "text": "dog"}\n')
     assert run(["corpus", "inspect", str(tmp_path / "one.jsonl")]) == 0
     assert "Shared concepts" in capsys.readouterr().out
+
+
+LANGUAGES = re.findall(r"\w+", "bg cs da de el en es et fi fr ga hr hu is it lt lv mt nl no pl pt ro sk sl sv tr uk")
+
+
+def corpus_in_many_languages(path: Path) -> Path:
+    """28 languages, each with one document fewer than the one before."""
+    documents = [
+        Document(f"Q{i:04d}", lang, f"{lang}{i % 97} {lang}{i % 89} {lang}{i % 83} {lang}{i % 7}")
+        for number, lang in enumerate(LANGUAGES)
+        for i in range(1100 - number)
+    ]
+    write(path, documents)
+    return path
+
+
+def test_figures_of_28_languages_fit_into_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus, settings = corpus_in_many_languages(tmp_path / "corpus.jsonl"), ["--set", "min_unique=4"]
+    assert run(["corpus", "inspect", str(corpus), *settings]) == 0
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert max(map(len, printed)) <= 80
+    shared = printed[printed.index("Shared concepts") :]
+    assert [line.split() for line in shared[2:3]] == [["lang", "least", "mean", "most"]]
+    assert " bg     1,073 uk   1,086   1,099 cs" in shared
+    train = ["--rank", "5", "--ridge", "1", "--set", "max_steps=1", "--set", "min_documents=2"]
+    monkeypatch.setattr(out, "width", 60)  # too narrow for these columns
+    assert run(["train", str(corpus), "-o", str(tmp_path / "model"), *train, *settings]) == 0
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    table = printed[: printed.index(next(line for line in printed if "documents read" in line))]
+    assert max(map(len, table)) <= 60
+    for lang in LANGUAGES:  # on one line of each part
+        assert len([line for line in table if line.startswith(f" {lang} ")]) == 2
+    assert not any("…" in line for line in table)
+
+
+def test_all_pairs_of_a_few_languages_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = tmp_path / "few.jsonl"
+    write(corpus, [Document("Q1", "en", "dog"), Document("Q1", "it", "cane"), Document("Q2", "it", "gatto")])
+    assert run(["corpus", "inspect", str(corpus)]) == 0
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert " en         1" in printed
 
 
 def test_files_that_are_no_corpus_are_named_when_a_folder_is_read(

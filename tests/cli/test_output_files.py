@@ -17,7 +17,7 @@ import madeup
 import numpy as np
 import pytest
 
-from cr5 import Cr5, Document, ModelFileError, OutputWarning, RepeatedDocuments, write
+from cr5 import Cr5, DiskFullError, Document, ModelFileError, OutputWarning, RepeatedDocuments, write
 from cr5.cli import run
 from cr5.errors import Cr5Error
 from cr5.evaluate.output import write_files
@@ -207,9 +207,10 @@ def test_a_model_in_memory_that_does_not_fit_beside_its_index_is_about_the_index
     model: Cr5, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cr5.storage.model_files.write_tensors", full)
-    with pytest.raises(OSError, match="No space left on device") as caught:
+    with pytest.raises(DiskFullError) as caught:
         Index.create(tmp_path / "some" / "index", model)
-    assert caught.value.filename == str(tmp_path / "some" / "index")
+    advice = "no space left on device; free some space, or write to another disk"
+    assert str(caught.value) == f"{tmp_path / 'some' / 'index'}: {advice}"
     assert everything_in(tmp_path) <= {"some"}
 
 
@@ -222,8 +223,9 @@ def test_an_index_that_fills_the_disk_says_how_to_go_on_and_is_continued(
     with monkeypatch.context() as patch:
         patch.setattr("cr5.index.ingest.write_documents", full)
         assert run(command) == 1
-    advice = "free some space and run the same command again, which continues"
-    assert capsys.readouterr().err == f"error: {output}: no space left on device; {advice}\n"
+    problem = "no space left on device, and no document was added or replaced"
+    advice = "free some space, and add the documents again"
+    assert capsys.readouterr().err == f"error: {output}: {problem}; {advice}\n"
     assert run(command) == 0
     with closing(Index.open(output)) as index:
         assert sum(index.count().values()) == 20

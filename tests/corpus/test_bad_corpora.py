@@ -36,6 +36,7 @@ NEEDS = "every line needs concept, lang and text"
 ICONV = "is not UTF-8; convert the file, e.g. with iconv -f windows-1252 -t utf-8"
 OBJECT = "write one object on every line"
 STRING = "not a string; write it as a string"
+ONCE = "in an object; keep one of them"
 BAD_LINES = {
     "{": f"broken JSON, expecting property name enclosed in double quotes at column 2; {OBJECT}",
     "x": f"broken JSON, expecting value at column 1; {OBJECT}",
@@ -56,6 +57,8 @@ BAD_LINES = {
     '{"concept": "Q1", "lang": "en", "text": ["a"]}': f"field 'text' is a list, {STRING}",
     '{"concept": "Q1", "lang": "en", "text": "a", "url": {}}': f"field 'url' is an object, {STRING}",
     '{"concept": "Q1", "lang": "en", "text": "\\ud800"}': "field 'text' contains a lone surrogate, \\ud800; remove it",
+    '{"concept": "Q1", "lang": "en", "text": "a", "text": "b"}': f"key 'text' occurs 2 times {ONCE}",
+    '{"lang": "en", "lang": "it", "lang": "en", "concept": "Q1", "text": "a"}': f"key 'lang' occurs 3 times {ONCE}",
     b'{"concept": "Q1", "lang": "en", "text": "caf\xe9"}': f"byte 0xe9 at position 45 {ICONV}",
 }
 
@@ -70,6 +73,18 @@ def test_a_bad_line_of_jsonl_is_named_or_skipped(line: str | bytes) -> None:
     assert batch.lines.tolist() == [1, 2, 4]
     assert skipped.total == 1
     assert list(skipped.examples.values()) == [f"c.jsonl:3: {BAD_LINES[line]}"]
+
+
+def test_repeated_keys_of_fields_are_refused_and_those_that_are_not_kept_are_not() -> None:
+    put("c.jsonl", b'{"concept": "Q1", "lang": "en", "text": "a", "fields": {"year": 1, "year": 2}}')
+    with pytest.raises(CorpusError, match=r"c\.jsonl:1: key 'year' occurs 2 times"):
+        list(read("c.jsonl"))
+    other = b'{"concept": "Q1", "lang": "en", "text": "a", "note": 1, "note": 2}\n'
+    for before in (b"", b"x\n"):  # which is read line by line
+        put("d.jsonl", LINE.encode() + before + other)
+        skipped = Skipped()
+        assert [batch.rows.num_rows for batch in read_batches("d.jsonl", on_error="skip", skipped=skipped)] == [2]
+        assert skipped.total == len(before) // 2
 
 
 QUOTE = "double every quote and quote the field around it"

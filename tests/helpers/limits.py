@@ -1,7 +1,8 @@
-"""Limits of the operating system that stand in for a disk that is full."""
+"""Disks that are full, and limits of the operating system that stand in for one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -16,3 +17,15 @@ def file_size_limit(size: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def fill(disk: Path, free_bytes: int = 0) -> Path:
+    """A file that takes all space of a disk, except for some bytes."""
+    path = disk / "filling"
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            file.truncate(file.tell() - free_bytes)
+    return path

@@ -4,7 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import madeup
 import numpy as np
@@ -26,6 +26,17 @@ def test_an_index_has_a_length_and_says_what_it_holds(full: Index, tmp_path: Pat
         assert len(empty) == 0
         assert empty
     assert repr(empty) == f"Index({str(tmp_path / 'index')!r}, closed)"
+
+
+@pytest.mark.parametrize(
+    ("ids", "problem"),
+    [(5, "`ids` is 5"), (None, "`ids` is None"), (["aa:Q001", 5], "`ids[1]` is 5"), (b"x", "`ids` is b'x'")],
+)
+def test_ids_that_are_not_strings_are_named(full: Index, ids: Any, problem: str) -> None:
+    assert refused(lambda: full.delete(ids)).startswith(problem)
+    assert refused(lambda: full.get(ids)).startswith(problem)
+    several: Any = {"aa:Q001"}
+    assert [document.id for document in full.get(several)] == ["aa:Q001"]
 
 
 # Input of other kinds

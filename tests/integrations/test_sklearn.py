@@ -118,9 +118,13 @@ def test_a_clone_keeps_a_fitted_model_and_forgets_one_that_was_fitted_in_the_pip
     assert clone(inside).model is not given_model
 
 
-def test_settings_of_a_clone_do_not_change_the_original(model: Cr5) -> None:
+def test_settings_of_a_clone_do_not_change_the_original_and_train_a_model(
+    model: Cr5, frame: pd.DataFrame, few: pd.DataFrame
+) -> None:
     cloned = clone(Cr5Transformer(model)).set_params(model__rank=3, lang="aa")
-    assert (cloned.model.settings.rank, cloned.model.langs) == (3, [])
+    assert cloned.fit(frame).model_.rank == 3
+    with pytest.raises(Cr5Error, match=r"^the model has other settings than those of its fit, and texts alone cannot"):
+        cloned.fit(few.text)
     assert (model.settings.rank, model.langs) == (SETTINGS["rank"], ["aa", "bb", "cc"])
     assert Cr5Transformer(model).get_params()["model__rank"] == SETTINGS["rank"]
 

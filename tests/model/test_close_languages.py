@@ -10,6 +10,7 @@ from published_files import random_vectors, write_published
 import cr5
 from cr5 import Cr5, Cr5Error, Document, Index, LanguageFallback
 from cr5.cli import run
+from cr5.cli.render.search import ingest_report
 from cr5.corpus.languages import CLOSE_LANGUAGES, find_text_language, script
 from cr5.evaluate.systems.cr5_system import model_system
 from cr5.evaluate.systems.fitted_system import NotApplicableError
@@ -83,6 +84,17 @@ def test_words_languages_and_evaluations_do_not_borrow(model: Cr5) -> None:
             ask("nn")
     with pytest.raises(NotApplicableError, match="no language nn"):
         model_system(model).code_of("nn")
+
+
+def test_an_index_says_which_codes_it_reads_as_those_of_the_model(
+    model: Cr5, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = [Document("dog", "no", "hunden"), Document("beer", "en-GB", "beer"), Document("dog", "EN", "dog")]
+    with Index.create(tmp_path / "index", model) as index:
+        counts = index.add(documents)
+        assert (counts.new, counts.renamed, counts.borrowed) == (3, {"en-GB": "en", "no": "nb"}, {})
+    ingest_report("added", counts)
+    assert capsys.readouterr().out == "added: 3 new, 0 renewed, 0 unchanged\nen-GB is read as en; no is read as nb\n"
 
 
 def test_an_index_stores_and_searches_texts_by_the_close_language(model: Cr5, tmp_path: Path) -> None:

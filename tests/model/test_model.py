@@ -117,6 +117,12 @@ def test_a_word_may_be_written_as_in_a_text_and_k_may_exceed_the_vocabulary(mode
     assert len(model.similar_words(word("aa", 5), "aa", "aa", k=10**6)) == len(model.words("aa")) - 1
 
 
+def test_similar_words_are_of_the_language_of_the_word_unless_another_is_named(model: Cr5) -> None:
+    found = model.similar_words(word("aa", 5), "aa", k=7)
+    assert found == model.similar_words(word("aa", 5), "aa", "aa", k=7)
+    assert word("aa", 5) not in dict(found)
+
+
 @pytest.mark.parametrize("unknown", ["zzz", ""])
 def test_an_unknown_word_is_refused(model: Cr5, unknown: str) -> None:
     message = (

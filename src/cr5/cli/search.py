@@ -22,7 +22,6 @@ from cr5.index.passages import PassageSettings
 from cr5.message_parts import quoted
 from cr5.model import Cr5
 from cr5.retrieval.top_k import Measure
-from cr5.storage.output_paths import advising_on_full_disks
 
 WORD_PAIRS = 5  # word pairs in the explanation of a hit
 
@@ -89,7 +88,6 @@ def index(
     with (
         saying_how_to_resume("indexed documents are kept, run the same command again to resume"),
         closing(_open_index(model, documents, output, store, reindex, passage_words)) as opened,
-        advising_on_full_disks(output),
         console.progress_bars(json) as progress,
     ):
         reindexed = None

@@ -28,6 +28,7 @@ from cr5.corpus.documents import (
 from cr5.corpus.fields import FIELDS
 from cr5.corpus.languages import canonical_code, language_columns
 from cr5.corpus.tables import (
+    REPEATED_KEY,
     ErrorReporter,
     Record,
     RecordError,
@@ -113,11 +114,19 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _parse_line(line: bytes) -> Record:
-    """The object on a line. Arrow accepts more spellings than Python, such as Inf, so it is tried as well."""
+    """The object on a line. Arrow accepts more spellings than Python, such as Inf, so it is tried as well.
+
+    As Arrow does, it accepts repeated keys that are not kept, unless the line has fields.
+    """
     try:
         return parse_json(line)
     except RecordError as error:
-        if error.reason == "broken JSON" and (rows := _parse_block(line.removesuffix(b"\r"))) is not None:
+        is_kept = error.reason == REPEATED_KEY and FIELDS.encode() in line
+        if (
+            error.reason in ("broken JSON", REPEATED_KEY)
+            and not is_kept
+            and (rows := _parse_block(line.removesuffix(b"\r"))) is not None
+        ):
             return rows.to_pylist()[0]  # type: ignore[no-any-return]
         raise
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cr5.message_parts import quoted
 from cr5.storage.text_encodings import as_utf8
 
 ErrorReporter: TypeAlias = Callable[[int | None, str, str], None]
@@ -27,6 +28,7 @@ Record: TypeAlias = Mapping[str, object]
 NumberedRecords: TypeAlias = Iterator[tuple[int, Record]]
 """Records with the line, or the row of Parquet, that each begins in, from 1."""
 
+REPEATED_KEY = "repeated key"  # the reason for skipping such a line
 _TYPE_NAMES = {
     type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list",
     dict: "an object",
@@ -180,9 +182,9 @@ def line_blocks(
 
 
 def parse_json(line: bytes) -> Record:
-    """The JSON object on a line."""
+    """The JSON object on a line, in which no key may occur twice."""
     try:
-        record = json.loads(line.decode(), parse_int=_parse_integer)
+        record = json.loads(line.decode(), parse_int=_parse_integer, object_pairs_hook=_without_repeated_keys)
     except UnicodeDecodeError as error:
         raise RecordError("invalid UTF-8", describe_utf8_error(error)) from None
     except (json.JSONDecodeError, RecursionError) as error:
@@ -193,6 +195,16 @@ def parse_json(line: bytes) -> Record:
     if not isinstance(record, dict):
         type_name = _TYPE_NAMES[type(record)]
         raise RecordError("broken JSON", f"{type_name}, not a JSON object; write one object on every line")
+    return record
+
+
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in record if names.count(name) > 1)
+        problem = f"key {quoted(repeated)} occurs {names.count(repeated)} times in an object; keep one of them"
+        raise RecordError(REPEATED_KEY, problem)
     return record
 
 

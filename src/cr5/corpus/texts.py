@@ -77,6 +77,11 @@ def one_or_several(names: str | Iterable[Item]) -> list[str | Item]:
     return [names] if isinstance(names, str) else list(names)
 
 
+def id_list(ids: str | Iterable[str]) -> list[str]:
+    """Ids of documents as a list; a single one may be given as a string."""
+    return [ids] if isinstance(ids, str) else text_list(list(ids) if isinstance(ids, Set) else ids, "ids")
+
+
 def positions(values: Iterable[Item]) -> dict[Item, Ints]:
     """The positions of each different value."""
     values = list(values)

@@ -15,7 +15,7 @@ from cr5._typing import Array
 from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import find_text_language
 from cr5.corpus.skipped import OnError, Skipped, counting_skipped
-from cr5.corpus.texts import one_or_several, one_path, one_text
+from cr5.corpus.texts import id_list, one_path, one_text
 from cr5.errors import Cr5Error, IndexBusyError, whole_number
 from cr5.index import ingest, passage_ingest, pipeline, search, snapshot
 from cr5.index.background import Background
@@ -43,7 +43,6 @@ from cr5.model.long_texts import LongTextExplanation, explain_texts
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.top_k import Measure
 from cr5.storage.atomic import Stamp, discard, remove_new_folders
-from cr5.storage.output_paths import naming_os_errors
 
 Result = TypeVar("Result")
 
@@ -92,10 +91,10 @@ class Index:
             raise Cr5Error(f"{folder}: there is an index already; open it, or use another folder")
         new = [path for path in (folder, *folder.parents) if not path.exists()]
         try:
-            with snapshot.saved_model(model, folder) as model_folder:
+            with ingest.full_disk_errors(folder, is_new=True), snapshot.saved_model(model, folder) as model_folder:
                 Cr5.load(model_folder)  # a wrong model is reported before the folder is made
                 snapshot.make_empty_folder(folder)
-                with naming_os_errors(folder, files_inside=True), snapshot.writer_lock(folder):
+                with snapshot.writer_lock(folder):
                     snapshot.create_first(folder, model_folder, store, passages)
         except IndexBusyError:
             raise
@@ -226,11 +225,11 @@ class Index:
         left out, with a warning; with ``on_error="skip"``, also unusable ones, counted in ``skipped`` or a warning.
         An id is the language and concept; within one call, further documents of a concept are numbered: it:Q144,
         it:Q144#2. Or ``ids`` has one for each document of a list or table. Documents that have not changed are not
-        encoded again, so that an interrupted run is resumed by repeating it.
+        encoded again, so that an interrupted run is resumed by repeating it. ``DiskFullError`` says how much was added.
         """
         result, taken, settings = IngestCounts(), Counter[str](), self._settings
         given = None if ids is None else ingest.check_ids(ids, documents)
-        with counting_skipped(skipped) as counter, self._writing() as active:
+        with counting_skipped(skipped) as counter, self._writing(added=result) as active:
             counts = Counter(active.store.count())
             checked = in_batches(documents, on_error=on_error, skipped=counter, fields=True)
             batches = (batch.rows if given is None else ingest.with_ids(batch, given) for batch in checked)
@@ -253,7 +252,7 @@ class Index:
     def delete(self, ids: str | Sequence[str]) -> int:
         """Delete the document with this id, or several; return how many existed."""
         with self._writing() as active:
-            return passage_ingest.delete_documents(active, one_or_several(ids))
+            return passage_ingest.delete_documents(active, id_list(ids))
 
     def refresh(self, *, progress: ProgressCallback = no_progress) -> None:
         """Bring the index up to date: background, hubness of all documents, full text, passages, approximate index.
@@ -277,7 +276,7 @@ class Index:
 
         An interrupted run is resumed when it is repeated, unless the index was written in between.
         """
-        with snapshot.saved_model(model, self.folder) as folder:
+        with ingest.full_disk_errors(self.folder), snapshot.saved_model(model, self.folder) as folder:
             return self._reindex(folder, progress)
 
     def _reindex(self, model: Path, progress: ProgressCallback) -> IngestCounts:
@@ -318,9 +317,9 @@ class Index:
         return self._active
 
     @contextmanager
-    def _writing(self, model_digest: str | None = None) -> Iterator[Snapshot]:
+    def _writing(self, model_digest: str | None = None, added: IngestCounts | None = None) -> Iterator[Snapshot]:
         """Hold the writer lock; remove what killed writers left, except an unfinished snapshot of that model."""
-        with naming_os_errors(self.folder, files_inside=True), snapshot.writer_lock(self.folder):
+        with ingest.full_disk_errors(self.folder, added), snapshot.writer_lock(self.folder):
             self._reload()
             number = self._active.number
             unfinished = snapshot.read_unfinished(self.folder, number + 1)
@@ -333,7 +332,8 @@ class Index:
 
     def get(self, ids: str | Sequence[str]) -> list[IndexedDocument]:
         """The documents with this id, or several, in the order of the ids; missing ones are left out."""
-        rows = self._read(lambda active: active.store.get(one_or_several(ids), DOCUMENT_COLUMNS))
+        wanted = id_list(ids)
+        rows = self._read(lambda active: active.store.get(wanted, DOCUMENT_COLUMNS))
         return [IndexedDocument(**row) for row in rows.to_pylist()]
 
     def query(self, text: str, lang: str | None = None) -> Query:

@@ -6,7 +6,9 @@ more documents than when it was drawn, it is drawn again, until it has its full 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +33,7 @@ from cr5.message_parts import plural, quoted
 from cr5.model import Cr5
 from cr5.model.trained_languages import warn_of_close_language
 from cr5.progress import Progress, ProgressCallback
+from cr5.storage.output_paths import advising_on_full_disks, naming_os_errors
 
 ROWS_WITHOUT_TEXTS = 2**15  # rows read at a time without their texts
 
@@ -65,7 +68,7 @@ class IngestCounts:
 
     Left out, by language: ``blank`` documents without a word that the model knows, and documents in languages
     ``unknown`` to the model. ``borrowed``: the languages that the model does not have, and the close ones by which it
-    has encoded them.
+    has encoded them. ``renamed``: codes of documents that the model has under another code, such as en-GB under en.
     """
 
     new: int = 0
@@ -74,6 +77,7 @@ class IngestCounts:
     blank: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
     borrowed: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -84,6 +88,25 @@ class IngestCounts:
     def note(self) -> str:
         """What progress reports say beside the number of documents."""
         return f"{self.unchanged:,} unchanged" if self.unchanged else ""
+
+
+@contextmanager
+def full_disk_errors(folder: Path, added: IngestCounts | None = None, *, is_new: bool = False) -> Iterator[None]:
+    """Let the error about a disk that an index fills say what to do; other errors of the system name the folder.
+
+    ``added``: what has been added until then, which stays. ``is_new``: whether the index is being created.
+    """
+
+    def advice() -> str:
+        if added is None:
+            return "; free some space, or write to another disk" if is_new else "; free some space, and repeat this"
+        if written := added.new + added.renewed:
+            kept = f"; {plural(written, 'document')} added before stay in the index"
+            return f"{kept}; free some space, and add the documents again, which continues"
+        return ", and no document was added or replaced; free some space, and add the documents again"
+
+    with advising_on_full_disks(folder, advice), naming_os_errors(folder, files_inside=True):
+        yield
 
 
 def merge_batches(
@@ -110,7 +133,11 @@ def in_model_languages(rows: pa.Table, langs: Sequence[str], counts: IngestCount
     codes = rows["lang"].combine_chunks().dictionary_encode()
     known = [find_text_language(code, langs) or code for code in codes.dictionary.to_pylist()]
     for code, found in zip(codes.dictionary.to_pylist(), known, strict=True):
-        if found != code and code not in borrowed and find_language(code, langs) is None:
+        if found == code or code in borrowed:
+            continue
+        if find_language(code, langs) is not None:
+            counts.renamed[code] = found
+        else:
             borrowed[code] = found
             warn_of_close_language(code, found)
     missing = [code for code in known if code not in langs and code not in counts.unknown]

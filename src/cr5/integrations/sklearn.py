@@ -13,6 +13,7 @@ from cr5.corpus.inputs import in_batches
 from cr5.corpus.texts import Texts, describe, is_table
 from cr5.errors import Cr5Error, Cr5TypeError, needs_package
 from cr5.model import Cr5
+from cr5.settings import make_settings
 
 with needs_package("Cr5Transformer", "scikit-learn", "sklearn"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
@@ -24,7 +25,8 @@ class Cr5Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     ``model`` is a fitted model, or the folder of one, which is used as it is: X holds texts. Or it is an unfitted
     model, ``Cr5(rank=100)``: then ``fit`` trains a copy of it on X, which holds documents with concept, lang and text,
-    and a grid search addresses its settings as ``model__rank``, ``model__ridge``, …
+    and a grid search addresses its settings as ``model__rank``, ``model__ridge``, …; a fitted model whose settings have
+    been changed in this way counts as unfitted.
     ``lang`` is the language of all texts. If it is None, a text is in the language of its document (the column lang),
     or in the one that the model guesses.
     """
@@ -40,11 +42,12 @@ class Cr5Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             model = Cr5.load(model)
         if not isinstance(model, Cr5):
             raise Cr5TypeError(f"`model` is {describe(model)}; give a Cr5, or the folder of a saved one")
-        if not model.langs:
+        if not model.langs or make_settings(**model.get_params()) != model.settings:
             if not is_table(X) and any(isinstance(item, str) for item in X):
+                state = "has other settings than those of its fit" if model.langs else "is not fitted"
                 raise Cr5Error(
-                    "the model is not fitted, and texts alone cannot train it; give X the columns concept, lang and "
-                    "text, or give a fitted `model`"
+                    f"the model {state}, and texts alone cannot train it; give X the columns concept, lang and text, "
+                    "or give a fitted `model`"
                 )
             model = Cr5(**model.get_params()).fit(X)
         self.model_ = model

@@ -14,7 +14,7 @@ from cr5._typing import Intercept
 from cr5.corpus.languages import canonical_code, find_language, find_text_language
 from cr5.corpus.skipped import OnError, Skipped, counting_skipped
 from cr5.corpus.texts import not_a_code, one_or_several, one_path
-from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, Interrupted, check_progress, one_of, warn
+from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, FitNeeded, Interrupted, check_progress, one_of, warn
 from cr5.exchange.export import ExportedLanguage, ExportFormat, check_target, export
 from cr5.features.tfidf import Idf, Tf
 from cr5.machine import package_versions
@@ -34,6 +34,7 @@ from cr5.settings import (
     make_settings,
     setting_rows,
     settings_docstring,
+    waiting_settings,
 )
 from cr5.storage.language_map import LanguageMap
 from cr5.storage.model_files import open_model, save
@@ -90,8 +91,11 @@ class Cr5(TextEncoder):
 
     def _reset(self, settings: Settings, given: Mapping[str, Any]) -> None:
         self.settings = settings
-        self._given = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+        self._set_given(given)
         self._set_trained(MemoryLanguages({}), {})
+
+    def _set_given(self, given: Mapping[str, Any]) -> None:
+        self._given = {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
 
     def _set_trained(self, languages: Languages, report: dict[str, Any]) -> None:
         self._report = report
@@ -132,10 +136,18 @@ class Cr5(TextEncoder):
         return dict.fromkeys(_SETTING_NAMES) | self._given
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings; a fitted model has to be fitted again."""
-        if params:
-            changed = self.get_params() | params
-            self._reset(make_settings(**changed), changed)
+        """Change settings for the next ``fit``.
+
+        As in scikit-learn, a fitted model stays fitted: until then it encodes as before, and its ``settings`` are those
+        that it was fitted with. The warning ``FitNeeded`` names changed settings that also govern encoding.
+        """
+        given = self.get_params() | params
+        settings = make_settings(**given)
+        self._set_given(given)
+        if not self.langs:
+            self.settings = settings
+        elif params and (waiting := waiting_settings(settings, self.settings)):
+            warn(waiting, FitNeeded)
         return self
 
     @property
@@ -177,8 +189,8 @@ class Cr5(TextEncoder):
         if that adds at most a fifth to the size of the model; ``report["concept_targets"]`` says what was decided.
         """
         return self._fit(
-            documents, self.settings, on_error=on_error, skipped=skipped, engine=engine, checkpoint=checkpoint,
-            threads=threads, progress=progress, on_interrupt=on_interrupt, extendable=extendable,
+            documents, make_settings(**self._given), on_error=on_error, skipped=skipped, engine=engine,
+            checkpoint=checkpoint, threads=threads, progress=progress, on_interrupt=on_interrupt, extendable=extendable,
         )  # fmt: skip
 
     def update(
@@ -197,10 +209,10 @@ class Cr5(TextEncoder):
         """Fit a fitted model again to an enlarged corpus, starting from what it has learned; arguments as in ``fit``.
 
         ``documents`` are all of them, old and new: the solution depends on how all documents use words, and the model
-        does not keep that. The vocabulary is that of all documents, and there may be further languages. The ridge and
-        the weight of the strings view stay those of the model, so that nothing is held out to choose them. The result
-        is that of a fresh fit with this ridge, within the tolerance ``tol``, after fewer products; all vectors change.
-        ``report["updated"]`` has what the model was before. To add a language without changing vectors, see
+        does not keep that. The vocabulary is that of all documents, and there may be further languages. Settings stay
+        those of the fit, also the ridge and the weight of the strings view: nothing is held out to choose them. The
+        result is that of a fresh fit with this ridge, within the tolerance ``tol``, after fewer products; all vectors
+        change. ``report["updated"]`` has what the model was before. To add a language without changing vectors, see
         ``add_language``.
         """
         self._languages.check_fitted()
@@ -259,6 +271,8 @@ class Cr5(TextEncoder):
                 corpus, settings, extendable=extendable, earlier=earlier, engine=engine, checkpoint=checkpoint,
                 progress=progress, should_stop=should_stop,
             )  # fmt: skip
+        if earlier is None:
+            self.settings = settings
         report["corpus"]["skipped"] = counter.since(before)
         report |= {"space": space_digest(settings, report), "versions": package_versions()}
         self._set_trained(MemoryLanguages(languages, targets), report)

@@ -156,9 +156,13 @@ class TextEncoder:
         """The most probable language of one text, as in ``guess_languages``."""
         return self._languages.guesser(langs).guess(one_text(text))
 
-    def similar_words(self, word: str, lang: str, to: str, k: int = 10) -> list[tuple[str, float]]:
-        """The words of language ``to`` whose vectors have the largest cosine with a word of ``lang``."""
-        lang, to = self.find_language(lang), self.find_language(to)
+    def similar_words(self, word: str, lang: str, to: str | None = None, k: int = 10) -> list[tuple[str, float]]:
+        """The words of language ``to`` whose vectors have the largest cosine with a word of ``lang``.
+
+        Without ``to``, they are other words of ``lang`` itself; call it once for each language to search several.
+        """
+        lang = self.find_language(lang)
+        to = lang if to is None else self.find_language(to)
         k, source, target = whole_number("k", k), self._language(lang), self._language(to)
         tokens = self.settings.tokeniser([one_text(word, "word")], lang).words
         if len(tokens) > 1:

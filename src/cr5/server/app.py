@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
-from cr5.errors import CorpusError, Cr5Error
+from cr5.errors import CorpusError, Cr5Error, DiskFullError
 from cr5.index import Index
 from cr5.message_parts import quoted
 from cr5.server import handlers, openai_api, schemas
@@ -337,6 +337,8 @@ async def _handle_library_error(_: Request, error: Cr5Error) -> Response:
     """A CorpusError is about documents that were sent; parameters have been checked, so others are about the index."""
     if isinstance(error, CorpusError):
         raise HttpError(422, str(error))
+    if isinstance(error, DiskFullError):  # which the middleware answers like other errors of the system
+        raise error
     log.error("%s", error)
     message = "the index cannot be used at the moment; the server's log has the details"
     raise HttpError(503, message, {"Retry-After": "5"})

@@ -4,13 +4,13 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, DiskFullError
 from cr5.message_parts import format_bytes, os_error_number, reason
-from cr5.storage.atomic import WRITE_ERRNOS
+from cr5.storage.atomic import FULL_DISK_ERRNOS, WRITE_ERRNOS
 
 
 def check_folder_writable(path: Path) -> None:
@@ -88,15 +88,18 @@ def naming_os_errors(path: Path, *, files_inside: bool = False) -> Iterator[None
 
 
 @contextmanager
-def advising_on_full_disks(path: Path) -> Iterator[None]:
-    """Let the error about a full disk, of this process or of a task, say how to continue what is written to a path."""
+def advising_on_full_disks(path: Path, advice: str | Callable[[], str]) -> Iterator[None]:
+    """Turn the error about a full disk, of this process or of a task, into one that says what to do about a path.
+
+    ``advice`` may be a function, which is called when the disk is full.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in FULL_DISK_ERRNOS or isinstance(error, DiskFullError):
             raise
-        advice = "free some space and run the same command again, which continues"
-        raise Cr5Error(f"{error.filename or path}: {reason(error)}; {advice}") from error
+        what_to_do = advice if isinstance(advice, str) else advice()
+        raise DiskFullError(f"{error.filename or path}: {reason(error)}{what_to_do}") from error
 
 
 def existing_folder(path: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import Cr5Error
+from cr5.errors import DiskFullError
 from cr5.message_parts import format_bytes
 from cr5.storage.atomic import FULL_DISK_ERRNOS
 
@@ -45,7 +45,7 @@ class ScratchArrays:
             if error.errno not in FULL_DISK_ERRNOS:
                 raise
             folder = self.folder or tempfile.gettempdir()
-            raise Cr5Error(
+            raise DiskFullError(
                 f"{folder} has no space for {format_bytes(size)} of scratch files; free some, or use a larger disk"
             ) from error
 

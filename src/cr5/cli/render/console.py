@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -54,6 +55,23 @@ def figure_table(columns: Sequence[str]) -> Table:
 def width(table: Table) -> int:
     """The columns of a terminal that a table needs to show every line unbroken."""
     return out.measure(table, options=out.options.update(max_width=1000)).maximum
+
+
+def print_by_language(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print figures of languages, whose codes are the first column; a table that is too wide in parts below another."""
+    for parts in range(1, len(columns)):
+        size = ceil((len(columns) - 1) / parts)
+        tables: list[Table] = []
+        for begin in range(1, len(columns), size):
+            chosen = [0, *range(begin, min(begin + size, len(columns)))]
+            table = plain_table("" if tables else title, *(columns[i] for i in chosen), left=columns[:1])
+            for row in rows:
+                table.add_row(*(row[i] for i in chosen))
+            tables.append(table)
+        if all(width(table) <= out.width for table in tables):
+            break
+    for table in tables:
+        out.print(table)
 
 
 def print_table(title: str, table: Table) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from cr5.cli.render.console import err, out, plain_table, print_table, skipped_lines, warn
+from cr5.cli.render.console import err, out, plain_table, print_by_language, print_table, skipped_lines, warn, width
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.corpus.language_names import spellings_of_one_language
 from cr5.corpus.skipped import Skipped
@@ -21,16 +21,12 @@ def inspection_tables(inspection: Inspection, weighting: Weighting) -> None:
     """Print the figures of a corpus."""
     usage = inspection.usage.to_json()
     columns = ("lang", "docs", "concepts", "words", "repeated", *usage_columns(usage), "used")
-    table = plain_table("Documents and words", *columns, left=("lang",))
+    rows = []
     for lang, facts in inspection.languages.items():
         figures = (facts.documents, facts.concepts, facts.unique_words, facts.duplicates, *usage_figures(usage, lang))
-        table.add_row(lang, *(f"{figure:,}" for figure in figures))
-    out.print(table)
-    names = list(inspection.languages)
-    shared = plain_table("", "", *names, left=("",))
-    for a in names:
-        shared.add_row(a, *("" if a == b else f"{inspection.shared[a][b]:,}" for b in names))
-    print_table("Shared concepts", shared)
+        rows.append([lang, *(f"{figure:,}" for figure in figures)])
+    print_by_language("Documents and words", columns, rows)
+    _shared_concepts(inspection.shared)
     out.print(
         f"{plural(inspection.concepts, 'concept')}, {inspection.concepts_shared:,} of them in two languages or more"
     )
@@ -39,6 +35,27 @@ def inspection_tables(inspection: Inspection, weighting: Weighting) -> None:
     for lang, facts in inspection.languages.items():
         if facts.several:
             out.print(f"{lang}: {plural(facts.several, 'concept')} with several documents, whose rows are summed")
+
+
+def _shared_concepts(shared: Mapping[str, Mapping[str, int]]) -> None:
+    """Print how many concepts every two languages share; if that is too wide, the least and the most of each."""
+    table = plain_table("", "", *shared, left=("",))
+    for a in shared:
+        table.add_row(a, *("" if a == b else f"{shared[a][b]:,}" for b in shared))
+    if width(table) <= out.width:
+        print_table("Shared concepts", table)
+        return
+    rows = []
+    for a, counts in shared.items():
+        others = sorted((count, b) for b, count in counts.items() if b != a)
+        (least, least_lang), (most, most_lang) = others[0], others[-1]
+        mean = sum(count for count, _ in others) / len(others)
+        rows.append([a, f"{least:,} {least_lang}", f"{mean:,.0f}", f"{most:,} {most_lang}"])
+    print_by_language("Shared concepts", ("lang", "least", "mean", "most"), rows)
+    out.print(
+        "least, mean, most: of the concepts shared with one other language; --json or a wider terminal shows all pairs",
+        style="dim",
+    )
 
 
 def source_summary(

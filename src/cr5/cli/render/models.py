@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cr5.cli.messages import settings_as_options
-from cr5.cli.render.console import err, out, plain_table
+from cr5.cli.render.console import err, out, plain_table, print_by_language
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.message_parts import format_bytes, plural
 from cr5.model import Cr5
@@ -115,14 +115,14 @@ def _print_languages(model: Cr5, usage: dict[str, Any], title: str) -> None:
     """Print what each language was trained on and how large it is, and which languages the model does not have."""
     report, sizes = model.report, model.sizes()
     columns = ("lang", "read", *usage_columns(usage), "used", "nonzeros", "words", "n-grams", "size")
-    table = plain_table(title, *columns, left=("lang",))
+    rows = []
     absent = [lang for lang, documents in usage["languages"].items() if documents["used"] and lang not in sizes]
     for lang, documents in usage["languages"].items():
         if lang not in absent:
             facts, size = report["languages"].get(lang, {"nonzeros": 0}), sizes.get(lang, LanguageSize(0, 0, 0))
             figures = (documents["read"], *usage_figures(usage, lang), facts["nonzeros"], size.words, size.ngrams)
-            table.add_row(lang, *(f"{figure:,}" for figure in figures), format_bytes(size.bytes))
-    out.print(table)
+            rows.append([lang, *(f"{figure:,}" for figure in figures), format_bytes(size.bytes)])
+    print_by_language(title, columns, rows)
     if absent:
         out.print(f"trained together with {', '.join(absent)}, which this model does not have")
     if any(size.bits < 32 for size in sizes.values()):

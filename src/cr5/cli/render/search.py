@@ -59,6 +59,8 @@ def ingest_report(action: str, counts: IngestCounts) -> None:
     """Print what became of documents."""
     left_out = f", {counts.unknown.total():,} in other languages left out" if counts.unknown else ""
     out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} replaced, {counts.unchanged:,} unchanged{left_out}")
+    if counts.renamed:
+        out.print("; ".join(f"{code} is read as {lang}" for code, lang in sorted(counts.renamed.items())))
 
 
 def deletion_report(deleted: int, requested: int) -> None:

@@ -38,6 +38,8 @@ from cr5.storage.array_files import write_array
 from cr5.storage.atomic import atomic_write
 from cr5.storage.output_paths import advising_on_full_disks
 
+CONTINUED = "; free some space and run the same command again, which continues"
+
 
 class WikiSummary(NamedTuple):
     """What was read from one Wikipedia and what was published of it."""
@@ -78,7 +80,7 @@ def build(
     request.check()
     check_folder(output, [wiki.lang for wiki in request.wikis])
     work = work_folder(output)
-    with locked_folder(output), advising_on_full_disks(output):
+    with locked_folder(output), advising_on_full_disks(output, CONTINUED):
         remove_temporary_files(output)
         dumps = choose_dumps(request, work, user_agent=user_agent, progress=progress)
         notes = [note for dump in dumps for note in dump.notes]
