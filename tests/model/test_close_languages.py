@@ -94,7 +94,7 @@ def test_an_index_says_which_codes_it_reads_as_those_of_the_model(
         counts = index.add(documents)
         assert (counts.new, counts.renamed, counts.borrowed) == (3, {"en-GB": "en", "no": "nb"}, {})
     ingest_report("added", counts)
-    assert capsys.readouterr().out == "added: 3 new, 0 renewed, 0 unchanged\nen-GB is read as en; no is read as nb\n"
+    assert capsys.readouterr().out == "added: 3 new, 0 replaced, 0 unchanged\nen-GB is read as en; no is read as nb\n"
 
 
 def test_an_index_stores_and_searches_texts_by_the_close_language(model: Cr5, tmp_path: Path) -> None:
