@@ -433,6 +433,29 @@ def test_products_are_two_blocks_a_step_and_few_more() -> None:
     assert fit.products <= (1 + 2 * POWER_STEPS + 1) * width + 5 * 2 * width + 10
 
 
+@pytest.mark.slow
+def test_power_steps_at_the_start_find_more_energy_and_keep_the_columns_apart(
+    encyclopedia: CpuEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    energies = []
+    for count in (1, 3, 8):  # columns that are only divided by their lengths would be alike after eight
+        monkeypatch.setattr(lobpcg, "POWER_STEPS", count)
+        energies.append(solver.solve(encyclopedia, rank=100, ridge=1.0, tol=0, max_steps=0).energy)
+    assert energies == sorted(energies)
+    assert energies[0] < 0.97 * energies[-1]
+
+
+@pytest.mark.slow
+def test_the_shift_of_the_preconditioner_does_not_change_the_solution(
+    encyclopedia: CpuEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    energies = []
+    for shift in (0, 3, 9):
+        monkeypatch.setattr(lobpcg, "SHIFT", shift)
+        energies.append(solver.solve(encyclopedia, rank=100, ridge=1.0, tol=1e-3).energy)
+    np.testing.assert_allclose(energies, energies[0], rtol=1e-5)
+
+
 def test_progress_and_keep_see_every_step() -> None:
     seen: list[Progress] = []
     kept: list[int] = []

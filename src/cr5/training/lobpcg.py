@@ -16,8 +16,9 @@ from cr5.training.rayleigh_ritz import known_gram, orthonormalising, rayleigh_ri
 from cr5.training.row_functions import NamedArrays, cross, total
 from cr5.training.unfolding import unfold
 
-POWER_STEPS = 3  # at the start: they need no Gram matrices over words or documents, and save LOBPCG steps, which do
-SHIFT = 3  # of the preconditioner, in ridges: nearly the diagonal of B - A / theta for eigenvalues theta of 1.3
+POWER_STEPS = 3  # at the start: without Gram matrices over words and documents, and updates, they cost less than steps
+# Added to diag(B), in ridges: up to scale, about the diagonal of theta B - A for theta = 1 + 1 / SHIFT.
+SHIFT = 3
 MAX_TRUSTED_UPDATES = 4  # eigenvalues equal those of fresh products, to about 1e-6, for this many steps
 LOCK_FRACTION = 0.3  # soft locking: a residual below this part of its share of ``tol`` is not corrected
 # Corrections of smaller relative residuals consist largely of rounding errors, by the precision of the data. Steps with
@@ -64,7 +65,10 @@ class Lobpcg(Operators):
         return S, G + self.ridge * V
 
     def start_randomly(self, width: int, seed: int) -> None:
-        """Z = (J A)^k J X'C Y R with random signs R, concepts x columns: power steps, S orthonormal in each."""
+        """Z = J X'C Y S after power steps, from S = R, random signs, concepts x columns.
+
+        In each step S = Y'C X K Z becomes orthonormal: otherwise rounding errors would make its columns alike.
+        """
         columns, bits = np.arange(-(-width // 64), dtype=np.uint64), np.arange(64, dtype=np.uint64)
         columns += np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
         signs = partial(row_functions.random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
@@ -74,7 +78,6 @@ class Lobpcg(Operators):
         for _ in range(POWER_STEPS):
             self._image("Z")
             gram = total(self.engine.concepts.map(partial(cross, name="Z", others=("Z",))))
-            # Otherwise the columns would become alike.
             V: Array = self.engine.compute(partial(orthonormalising, dtype=self.dtype.name), gram)
             self.engine.concepts.map(partial(_rotate, V=V.astype(self.dtype)))
             self._correction(None, "Z", "W")

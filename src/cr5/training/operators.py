@@ -104,9 +104,7 @@ def _subtract(rows: NamedArrays, centre: Array, name: str) -> None:
     rows[name] = rows[name] - centre.astype(rows[name].dtype)
 
 
-def _precondition(
-    rows: NamedArrays, theta: Array | None, ridge: float, name: str, target: str, shift: float
-) -> Any:  # fmt: skip
+def _precondition(rows: NamedArrays, theta: Array | None, ridge: float, name: str, target: str, shift: float) -> Any:
     """W = J R, R = X'U - ridge Z theta; the squared length of each column of E'R in the Jacobi preconditioner.
 
     That is D, the diagonal of B, as if words occurred independently. J = 1 / (D + shift), with the harmonic mean of D
