@@ -22,6 +22,7 @@ from cr5.training import lobpcg, solver
 from cr5.training.counted_corpus import count_corpus, subword_matrices
 from cr5.training.engines import BlockInfo
 from cr5.training.engines.cpu import CpuEngine
+from cr5.training.lobpcg import POWER_STEPS
 from cr5.training.solver import Fit, reduced_rank_ridge
 
 SHAPES = {"n > p": (90, 25, 60), "p > n": (40, 90, 60), "few concepts": (60, 50, 12), "many concepts": (50, 60, 200)}
@@ -284,10 +285,10 @@ def test_a_fit_of_real_text_takes_few_products_and_finds_nearly_all_energy(encyc
     assert fit.converged
     assert tight.converged
     assert 0.98 * tight.energy <= fit.energy <= tight.energy * (1 + 1e-5)
-    # Three products for the power steps, one for the restart, two for each step, one for the last residual, and
-    # the maps once. Six steps are what it may take: it took four, and it takes seven without P.
-    assert fit.steps <= 6
-    assert fit.products <= (3 + 1 + 2 * 6 + 1) * width + rank
+    # One product for the start, two for each power step, one for the restart, two for each step, one for the last
+    # residual, and the maps once. Four steps are what it may take: it took three.
+    assert fit.steps <= 4
+    assert fit.products <= (1 + 2 * POWER_STEPS + 1 + 2 * 4 + 1) * width + rank
 
 
 @pytest.mark.slow
@@ -296,15 +297,38 @@ def test_columns_that_have_converged_take_no_part_in_products(encyclopedia: CpuE
     width = rank + solver.OVERSAMPLING
     fit = solver.solve(encyclopedia, rank=rank, ridge=1.0, tol=1e-3)
     restarts = 1 + fit.steps // solver.RESTART_STEPS
-    assert fit.products < (3 + restarts + 2 * fit.steps + 1) * width + rank
+    assert fit.products < (1 + 2 * POWER_STEPS + restarts + 2 * fit.steps + 1) * width + rank
 
 
 def test_products_are_two_blocks_a_step_and_few_more() -> None:
     blocks, labels = problem(2, 200, 300, 150)
     width = 10 + solver.OVERSAMPLING
     fit = reduced_rank_ridge(blocks, labels, rank=10, ridge=1.0, tol=0, max_steps=5)
-    # two power steps and a restart, five steps and the last residual, and the final check of the maps
-    assert fit.products <= 4 * width + 5 * 2 * width + width + 10
+    # the start, its power steps and a restart, five steps, and the final check of the maps
+    assert fit.products <= (1 + 2 * POWER_STEPS + 1) * width + 5 * 2 * width + 10
+
+
+@pytest.mark.slow
+def test_power_steps_at_the_start_find_more_energy_and_keep_the_columns_apart(
+    encyclopedia: CpuEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    energies = []
+    for count in (1, 3, 8):  # columns that are only divided by their lengths would be alike after eight
+        monkeypatch.setattr(lobpcg, "POWER_STEPS", count)
+        energies.append(solver.solve(encyclopedia, rank=100, ridge=1.0, tol=0, max_steps=0).energy)
+    assert energies == sorted(energies)
+    assert energies[0] < 0.97 * energies[-1]
+
+
+@pytest.mark.slow
+def test_the_shift_of_the_preconditioner_does_not_change_the_solution(
+    encyclopedia: CpuEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    energies = []
+    for shift in (0, 3, 9):
+        monkeypatch.setattr(lobpcg, "SHIFT", shift)
+        energies.append(solver.solve(encyclopedia, rank=100, ridge=1.0, tol=1e-3).energy)
+    np.testing.assert_allclose(energies, energies[0], rtol=1e-5)
 
 
 def test_progress_and_keep_see_every_step() -> None:

@@ -12,10 +12,13 @@ from cr5.training import row_functions
 from cr5.training.engines import Engine, Partition
 from cr5.training.engines.dense import combination, product
 from cr5.training.operators import Operators, delete_work_arrays, fetch_Z
-from cr5.training.rayleigh_ritz import known_gram, rayleigh_ritz, ritz_step
-from cr5.training.row_functions import NamedArrays, column_products, cross, total
+from cr5.training.rayleigh_ritz import known_gram, orthonormalising, rayleigh_ritz, ritz_step
+from cr5.training.row_functions import NamedArrays, cross, total
 from cr5.training.unfolding import unfold
 
+POWER_STEPS = 3  # at the start: without Gram matrices over words and documents, and updates, they cost less than steps
+# Added to diag(B), in ridges: up to scale, about the diagonal of theta B - A for theta = 1 + 1 / SHIFT.
+SHIFT = 3
 MAX_TRUSTED_UPDATES = 4  # eigenvalues equal those of fresh products, to about 1e-6, for this many steps
 LOCK_FRACTION = 0.3  # soft locking: a residual below this part of its share of ``tol`` is not corrected
 # Corrections of smaller relative residuals consist largely of rounding errors, by the precision of the data. Steps with
@@ -62,18 +65,23 @@ class Lobpcg(Operators):
         return S, G + self.ridge * V
 
     def start_randomly(self, width: int, seed: int) -> None:
-        """Z = J X'C Y Y'C X K J X'C Y R, up to scale, with random signs R, concepts x columns."""
+        """Z = J X'C Y S after power steps, from S = R, random signs, concepts x columns.
+
+        In each step S = Y'C X K Z becomes orthonormal: otherwise rounding errors would make its columns alike.
+        """
         columns, bits = np.arange(-(-width // 64), dtype=np.uint64), np.arange(64, dtype=np.uint64)
         columns += np.uint64(seed * 0xD1B54A32D192ED03 % 2**64)
         signs = partial(row_functions.random_signs, columns=columns, bits=bits, width=width, dtype=self.dtype.name)
         self.engine.concepts.map(signs)
         self._correction(None, "Z", "W")
         self.engine.words.map(_correction_as_Z)
-        self._image("Z")
-        scale = np.sqrt(total(self.engine.concepts.map(partial(column_products, pairs=[("Z", "Z")])))[0])
-        self.engine.concepts.map(partial(row_functions.divide_Z, scale=np.where(scale > 0, scale, 1)))
-        self._correction(None, "Z", "W")
-        self.engine.words.map(_correction_as_Z)
+        for _ in range(POWER_STEPS):
+            self._image("Z")
+            gram = total(self.engine.concepts.map(partial(cross, name="Z", others=("Z",))))
+            V: Array = self.engine.compute(partial(orthonormalising, dtype=self.dtype.name), gram)
+            self.engine.concepts.map(partial(_rotate, V=V.astype(self.dtype)))
+            self._correction(None, "Z", "W")
+            self.engine.words.map(_correction_as_Z)
 
     def start_from(self, Z: list[Array], width: int, seed: int, *, folded: bool) -> None:
         """Z = the columns of an earlier fit, or of K Z if they are ``folded``, and random ones up to ``width``."""
@@ -126,22 +134,22 @@ class Lobpcg(Operators):
         Columns well within their share of ``tol``, or of what rounding errors allow, are left out of W (soft locking).
         """
         tol = max(tol, self.rounding)
-        squares = self._correction(theta, "Z", "W")
+        squares = self._correction(theta, "Z", "W", SHIFT * self.ridge)
         size = max(float(np.linalg.norm(theta[:rank])), np.finfo(float).tiny)
         self.active = squares > (LOCK_FRACTION * tol * size) ** 2 / rank
         return float(np.sqrt(squares[:rank].sum()) / size)
 
-    def _correction(self, theta: Array | None, name: str, target: str) -> Array:
+    def _correction(self, theta: Array | None, name: str, target: str, shift: float = 0.0) -> Array:
         """target = J R for the columns of a name: one product with X'. Returns the squared length of each column of R.
 
-        Without ``theta``, R is A times the columns.
+        Without ``theta``, R is A times the columns. J = 1 / (diag(B) + shift).
         """
         self.engine.broadcast_concepts(name, "U")
         centres = self.centres("U")
         self.engine.documents.map(partial(_residual, name=name, theta=theta), centres)
         self.engine.multiply_transposed("U", target)
         self.products += len(centres[0])
-        return self.precondition(theta, name, target)
+        return self.precondition(theta, name, target, shift)
 
     def estimate_residual(self, theta: Array, rank: int) -> float:
         """The relative residual that the next Z will have, before it is computed.

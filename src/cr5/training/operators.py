@@ -67,9 +67,12 @@ class Operators:
         self.products += self.centre(name)
         return folded
 
-    def precondition(self, theta: Array | None, name: str = "Z", target: str = "W") -> Array:
-        """W = J (W - ridge Z theta); the squared length of each column in the norm of the preconditioner."""
-        function = partial(_precondition, theta=theta, ridge=self.ridge, name=name, target=target)
+    def precondition(self, theta: Array | None, name: str = "Z", target: str = "W", shift: float = 0.0) -> Array:
+        """W = J R, R = W - ridge Z theta, J = 1 / (diag(B) + shift); the squared length of each column of R.
+
+        Lengths are in the norm of 1 / diag(B), whatever the shift.
+        """
+        function = partial(_precondition, theta=theta, ridge=self.ridge, name=name, target=target, shift=shift)
         return total(self.engine.words.map(function))
 
     def results(self) -> dict[str, Any]:
@@ -101,16 +104,17 @@ def _subtract(rows: NamedArrays, centre: Array, name: str) -> None:
     rows[name] = rows[name] - centre.astype(rows[name].dtype)
 
 
-def _precondition(rows: NamedArrays, theta: Array | None, ridge: float, name: str, target: str) -> Any:
+def _precondition(rows: NamedArrays, theta: Array | None, ridge: float, name: str, target: str, shift: float) -> Any:
     """W = J R, R = X'U - ridge Z theta; the squared length of each column of E'R in the Jacobi preconditioner.
 
-    That is the diagonal of B, as if words occurred independently. J has the mean of its inverse over a word's features.
+    That is D, the diagonal of B, as if words occurred independently. J = 1 / (D + shift), with the harmonic mean of D
+    over a word's features.
     """
     R, inverse, weight = rows[target], rows["diagonal"][:, :1], rows["diagonal"][:, 1:]
     if theta is not None:
         R = R - rows[name] * (ridge * theta).astype(R.dtype)
-    rows[target] = R * (inverse / weight).astype(R.dtype)
-    return sums(R * rows[target] * weight.astype(R.dtype))
+    rows[target] = R * (inverse / (weight + shift * inverse)).astype(R.dtype)
+    return sums(R * R * inverse.astype(R.dtype))
 
 
 def delete_work_arrays(rows: NamedArrays) -> None:

@@ -36,6 +36,13 @@ def _gram_of_step(M: Array, V: Array, rest: Array, inner: Array) -> Array:
     return _bordered(inner, np.concatenate([inner_products(V, image), inner_products(rest, image[-len(rest) :])]))
 
 
+def orthonormalising(gram: Array, dtype: str) -> Array:
+    """V with V'gram V = I, except that directions which rounding errors dominate stay short."""
+    size, V = _eigh(gram)
+    size = np.maximum(size, _PRECISION[dtype] * size[-1:])
+    return V / np.sqrt(np.where(size > 0, size, 1))
+
+
 def rayleigh_ritz(A: Array, B: Array, dtype: str) -> tuple[Array, Array]:
     """Eigenpairs of A v = theta B v, theta > 0, largest first, in directions that are numerically independent in B."""
     N = _orthonormal(B, np.diag(B), [], dtype)

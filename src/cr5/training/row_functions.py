@@ -48,8 +48,3 @@ def random_signs(rows: NamedArrays, columns: Array, bits: Array, width: int, dty
 def cross(rows: NamedArrays, name: str, others: tuple[str, ...]) -> Array:
     """[others]'V."""
     return np.concatenate([inner_products(rows[other], rows[name]) for other in others], dtype="float64")
-
-
-def divide_Z(rows: NamedArrays, scale: Array) -> None:
-    """Z / scale, column by column."""
-    rows["Z"] = rows["Z"] / scale.astype(rows["Z"].dtype)

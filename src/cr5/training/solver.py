@@ -48,7 +48,7 @@ class Fit:
     the maps themselves without any. means: per language the mean document that centring subtracts.
     eigenvalues: of the returned maps; energy is their sum. ``regress`` returns the explained share of each column here.
     eigenvectors: rank x rank, the coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B
-    z| over the rank columns, relative, in the norm of the preconditioner; if it is above ``tol``, rounding errors,
+    z| over the rank columns, relative, in the norm of 1 / diag(B); if it is above ``tol``, rounding errors,
     ``max_steps`` or ``should_stop`` ended the run. It is infinite if ``tol`` is 0: then all steps are taken, unless
     rounding errors leave nothing to gain, and the last residual is not computed. products: the columns that X or X' was
     multiplied with, in all. concept_sums: Y'C X maps, concepts x rank, if they were asked for.
