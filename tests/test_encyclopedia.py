@@ -78,7 +78,8 @@ def test_articles_open_with_the_name_of_their_subject(lang: str) -> None:
 
 
 def test_no_sentence_occurs_twice() -> None:
-    times = Counter(sentence for d in ARTICLES for sentence in sentences(d.text))
+    # Abbreviations such as "H.C." and Danish dates look like the ends of sentences; no sentence has a single word.
+    times = Counter(sentence for d in ARTICLES for sentence in sentences(d.text) if " " in sentence)
     assert {sentence: count for sentence, count in times.items() if count > 1} == {}
 
 
