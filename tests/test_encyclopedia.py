@@ -50,9 +50,9 @@ def test_every_language_has_an_article_on_each_of_400_concepts(lang: str) -> Non
 
 
 @pytest.mark.parametrize("lang", LANGS)
-def test_articles_have_70_to_160_words(lang: str) -> None:
+def test_articles_have_190_to_300_words(lang: str) -> None:
     sizes = {name(d): len(d.text.split()) for d in BY_LANG[lang]}
-    assert {name: size for name, size in sizes.items() if not 70 <= size <= 160} == {}
+    assert {name: size for name, size in sizes.items() if not 190 <= size <= 300} == {}
 
 
 @pytest.mark.parametrize("lang", LANGS)
@@ -78,7 +78,8 @@ def test_articles_open_with_the_name_of_their_subject(lang: str) -> None:
 
 
 def test_no_sentence_occurs_twice() -> None:
-    times = Counter(sentence for d in ARTICLES for sentence in sentences(d.text))
+    # Abbreviations such as "H.C." and Danish dates look like the ends of sentences; no sentence has a single word.
+    times = Counter(sentence for d in ARTICLES for sentence in sentences(d.text) if " " in sentence)
     assert {sentence: count for sentence, count in times.items() if count > 1} == {}
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,23 @@ def figures(outcome: tuple[dict[str, Any], Any]) -> dict[str, Any]:
 def test_the_model_clearly_beats_chance_and_the_shared_token_baseline(figures: dict[str, Any], measure: str) -> None:
     mean = figures["mean"]
     assert mean[measure] > 20 * mean["chance"]
-    assert mean[measure] > 10 + max(mean["p1_baseline"], mean["p1_baseline_csls"])
+    # Shared names alone find nearly all articles, which leaves the model no ten points to gain, but errors to avoid.
+    assert 100 - mean[measure] < (100 - max(mean["p1_baseline"], mean["p1_baseline_csls"])) / 2
+
+
+@pytest.fixture(scope="module")
+def explanations(articles: list[Document]) -> dict[str, float]:
+    """P@1 among the second to fifth sentences of the articles, which have few of the names that languages share."""
+    parts = [replace(a, text=" ".join(re.split(r"(?<=[.!?])\s+", a.text)[1:5])) for a in articles]
+    return demo.precision_at_1(demo.evaluate_split(read_texts(in_batches(parts), Tokeniser()), seed=0, ridge=30.0))
+
+
+@pytest.mark.parametrize("measure", ["p1_cosine", "p1_csls", "p1_dense_cosine", "p1_dense_csls"])
+def test_the_model_finds_explanations_with_few_names_ten_points_more_often_than_the_baseline(
+    explanations: dict[str, float], measure: str
+) -> None:
+    assert explanations[measure] > 20 * explanations["chance"]
+    assert explanations[measure] > 10 + max(explanations["p1_baseline"], explanations["p1_baseline_csls"])
 
 
 def test_the_demo_has_every_figure(figures: dict[str, Any], articles: list[Document]) -> None:

@@ -188,7 +188,7 @@ def search(
     Conditions compare a field by =, !=, <, <=, > or >= with a value in JSON (2000, true, "2000", ["a", "b"]) or with a
     plain text. Examples:
 
-        cr5 search index "siêu máy tính" --lang vi
+        cr5 search index "máy tính" --lang vi
 
         cr5 search index cane --in da,en --explain
 

@@ -74,7 +74,7 @@ def demo_report(result: Demo) -> None:
     out.print(f"\nDone in {result.seconds:.0f} s. Next:")
     for command, purpose in (
         ("cr5 train builtin -o model --rank 200 --set min_documents=2", "the same model, kept"),
-        ("cr5 similar model birra --lang it", "a word's neighbours in other languages"),
+        ("cr5 similar model vino --lang it", "a word's neighbours in other languages"),
         ("cr5 corpus inspect YOUR.jsonl", "look at your own documents"),
         ("cr5 train YOUR.jsonl -o mine", "and learn from them"),
     ):
