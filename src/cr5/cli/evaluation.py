@@ -63,6 +63,13 @@ CslsOverOption = Annotated[
         "language (background)."
     ),
 ]
+CslsOverWords = Annotated[
+    CslsOver,
+    typer.Option(
+        help="Words over which CSLS computes neighbourhood means: the queries, or the most frequent other words of "
+        "their language (background)."
+    ),
+]
 
 
 @app.callback()
@@ -111,7 +118,12 @@ def root(
 @app.command()
 def documents(
     corpora: options.Corpora,
-    output: Output = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Folder to write run.json, scores.csv, report.md, report.html and split.json to."
+        ),
+    ] = None,
     langs: options.Langs = None,
     regimes: Annotated[
         str,
@@ -326,7 +338,7 @@ def words(
     train: Train = None,
     systems: Baselines = None,
     dictionary: Dictionary = None,
-    csls_over: CslsOverOption = "queries",
+    csls_over: CslsOverWords = "queries",
     details: Details = False,
     json: options.Json = False,
 ) -> None:
@@ -419,7 +431,7 @@ def search(
         console.as_json(run.to_json())
     else:
         scores.search_tables(run)
-        scores.written_files(None if unwritten else output, ("report.md", "scores.csv", "search.json"))
+        scores.written_files(None if unwritten else output, "search")
     if unwritten:
         raise unwritten
 
@@ -451,7 +463,7 @@ def _show(
         scores.run_tables(
             run, details, lambda text: in_command_line_terms(text, ["eval", run.task]), has_files=output is not None
         )
-        scores.written_files(None if unwritten else output)
+        scores.written_files(None if unwritten else output, run.task)
     if unwritten:
         raise unwritten
     check_own_systems(run)

@@ -155,7 +155,7 @@ def reproduce(
     else:
         console.skipped_lines(skipped)
         table1.reproduction_table(run)
-        scores.written_files(None if unwritten else output)
+        scores.written_files(None if unwritten else output, run.task)
     if unwritten:
         raise unwritten
     check_own_systems(run)
@@ -173,4 +173,4 @@ def _show_published(runs: PublishedRuns, output: Path | None, json: bool, skippe
         else:
             console.out.print()
             scores.run_tables(run, has_files=output is not None)
-        scores.written_files(output and output / task)
+        scores.written_files(output and output / task, task)

@@ -62,7 +62,11 @@ def index(
     ] = None,
     refresh: Annotated[
         bool,
-        typer.Option("--refresh", help="Bring an index written by an earlier version up to date: full text, passages."),
+        typer.Option(
+            "--refresh",
+            help="Draw a new CSLS sample, rebuild the approximate index, and add what an index written by an earlier "
+            "version lacks (full text, passages, fields).",
+        ),
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Measure the recall of the approximate index.")] = False,
     json: options.Json = False,

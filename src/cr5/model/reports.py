@@ -12,8 +12,8 @@ from cr5.settings import Settings
 def space_digest(settings: Settings, report: Mapping[str, Any]) -> str | None:
     """An identifier of a model's vector space; None if the report has none, and none follows from it.
 
-    A fit records it, and models made of that model keep it. For models written by earlier versions it is computed from
-    the report: no two fits of different data or settings end with the same eigenvalues and residual.
+    A fit records it, and models derived from that model keep it. For models written by earlier versions it is
+    computed from the report: no two fits of different data or settings end with the same eigenvalues and residual.
     """
     if "space" in report or not report.get("eigenvalues"):
         return report.get("space")

@@ -32,6 +32,8 @@ from cr5.retrieval.top_k import Measure
 SHOWN_EXTREMES = 5  # number of best and of worst pairs shown, if there are too many to list all
 MAX_WIDTH = 80  # width of the summary, in columns
 MIN_NAME_WIDTH = 16  # least width of a system's name that has to be broken
+_REPORT_FILES = ("report.html", "report.md", "scores.csv", "run.json")
+_FILES = {"documents": (*_REPORT_FILES, "split.json"), "search": ("report.md", "scores.csv", "search.json")}
 
 
 def run_tables(run: Run, details: bool = False, translate: Callable[[str], str] = str, has_files: bool = False) -> None:
@@ -92,11 +94,10 @@ def search_tables(run: SearchRun) -> None:
     print_notes(run.notes)
 
 
-def written_files(
-    folder: Path | None, names: Sequence[str] = ("report.html", "report.md", "scores.csv", "run.json")
-) -> None:
-    """Print which files were written to a folder, if one was."""
+def written_files(folder: Path | None, task: str) -> None:
+    """Print which files the results of a task were written to, if there is a folder for them."""
     if folder is not None:
+        names = _FILES.get(task, _REPORT_FILES)
         out.print(f"written to {folder}: {', '.join(names)}", style="dim")
 
 
