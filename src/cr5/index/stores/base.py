@@ -47,7 +47,10 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 class Location(NamedTuple):
-    """Where a store is: its own folder, the address that the user passed as ``store``, and the table on a server."""
+    """Where a store is: its own folder, the address that the user passed as ``store``, and the table on a server.
+
+    The table is the one in ``new_record``; None for a store in the folder.
+    """
 
     folder: Path
     address: str = FOLDER_ADDRESS
@@ -86,9 +89,10 @@ class FullTextStats(NamedTuple):
 class Store(ABC):
     """Rows by id. Readers never wait for writers; threads may share a store.
 
-    Every row has a vector of length 1 (rank numbers) and its ``hubness``: one number for each language. It
-    may have terms, by which ``search_terms`` finds it, and ``fields``, JSON text, by which filters (``where``) choose
-    rows. A store that an earlier version of cr5 wrote has no column for fields; all of them are empty.
+    Every row has a vector of length 1 (rank numbers) and its ``hubness``: its neighbourhood mean of CSLS in each
+    language. It may have terms, by which ``search_terms`` finds it, and ``fields``, JSON text, by which filters
+    (``where``) choose rows. A store that an earlier version of cr5 wrote has no column for fields; all of them are
+    empty.
     """
 
     label: ClassVar[str]  # the name of the database as users know it
@@ -331,9 +335,10 @@ class Store(ABC):
         """Compact the files; build or update the approximate index if there are enough rows."""
 
     def stats(self) -> dict[str, Any]:
-        """``store``, ``rank``, ``extras`` (the number of languages), ``rows``, ``unindexed``, ``bytes`` and ``index``.
+        """``store``, ``rank``, ``extras``, ``rows``, ``unindexed``, ``bytes``, ``index``, ``full_text`` and ``fields``.
 
-        ``index`` is the type of the approximate index, or "none"; ``unindexed`` are the rows that it does not have.
+        ``extras`` is the number of languages of the model, each with a number of ``hubness``. ``index`` is the type of
+        the approximate index ("cells": IVF, in a folder), or "none"; ``unindexed`` are the rows that it does not have.
         ``full_text`` is the number of rows that have terms, and ``fields`` whether rows can have fields.
         """
         about = {

@@ -40,7 +40,12 @@ class LocalPartition(ABC):
 
 
 class LocalEngine:
-    """Languages, blocks and partitions; word counts are arrays in memory, or ``scratch`` arrays."""
+    """Languages, blocks and partitions; word counts are arrays in memory, or ``scratch`` arrays.
+
+    A subclass adds all other methods of ``Engine``: ``put``, which calls ``_add_language`` and ``_add_block``,
+    ``block_info`` with ``_subword_info``, ``subset`` with ``_without_documents``, ``compute``, ``check_memory``,
+    ``fetch_documents``, and the products and sums.
+    """
 
     scratch: "ScratchArrays | None" = None
 
