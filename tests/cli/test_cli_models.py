@@ -58,7 +58,7 @@ def test_a_model_is_not_replaced_by_one_that_is_made_of_it(model_folder: Path, t
         ["merge", other, folder, "-o", folder],
     ):
         error = printed("model", *arguments, code=1)
-        assert f"{arguments[-1]} is the folder of a model that the new one is made of" in error
+        assert f"{arguments[-1]} is the folder of a model that the new one is derived from" in error
         assert "name another folder with -o" in error
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 

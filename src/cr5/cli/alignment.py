@@ -172,7 +172,7 @@ def plagiarism(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List passages of a document that other documents have in other languages.
+    """Find passages of a document that resemble passages of documents in other languages.
 
     Each match has a passage of the suspect, one of a source, their similarity and the words that contribute most to it.
     Examples:

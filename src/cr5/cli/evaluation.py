@@ -128,13 +128,15 @@ def documents(
     regimes: Annotated[
         str,
         typer.Option(
-            "--regime", help=f"What to train on: {', '.join(REGIMES)}, several with commas, or all.", metavar="NAMES"
+            "--regime",
+            help=f"What to train on: {', '.join(REGIMES)} (several separated by commas), or all.",
+            metavar="NAMES",
         ),
     ] = "joint",
     systems: Annotated[
         str,
         typer.Option(
-            help=f"What to measure: {', '.join(KEYS)}, several with commas, or all.",
+            help=f"What to measure: {', '.join(KEYS)} (several separated by commas), or all.",
             metavar="NAMES",
             show_default=", ".join(DOCUMENT_SYSTEMS),
         ),
@@ -198,7 +200,9 @@ def documents(
     drop: Annotated[
         bool,
         typer.Option(
-            "--drop", help="In the regime transitive: drop the concepts that both languages have, as in the paper."
+            "--drop-shared",
+            "--drop",
+            help="In the regime transitive: drop the concepts that both languages have, as in the paper.",
         ),
     ] = False,
     dictionary: Dictionary = None,

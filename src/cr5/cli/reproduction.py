@@ -55,7 +55,7 @@ def reproduce(
         typer.Option(
             "--document-words",
             "--documents",
-            help="Smallest and largest number of frequent words in a document.",
+            help="Smallest and largest number of words of the authors' vocabulary (the frequent words) in a document.",
             metavar="LOW HIGH",
         ),
     ] = DOCUMENT_WORDS,
@@ -64,7 +64,7 @@ def reproduce(
         typer.Option(
             "--query-words",
             "--asked",
-            help="Smallest and largest number of frequent words in a query.",
+            help="Smallest and largest number of words of the authors' vocabulary in a query.",
             metavar="LOW HIGH",
         ),
     ] = QUERY_WORDS,

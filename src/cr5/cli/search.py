@@ -245,7 +245,7 @@ def search(
 def pairs(
     index: options.IndexFolder,
     between: Annotated[
-        str, typer.Option(help="The two languages, e.g. it,en; the same twice for pairs within one.", metavar="CODES")
+        str, typer.Option(help="The two languages, e.g. it,en; en,en for pairs within one language.", metavar="CODES")
     ],
     k: Annotated[int, typer.Option("-k", min=1, help="Pairs to show.")] = 20,
     store: options.Store = None,

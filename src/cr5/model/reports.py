@@ -27,7 +27,7 @@ def ridge_of(report: Mapping[str, Any]) -> float:
     """The ridge that a model was trained with; an error if cr5 did not train it."""
     if "ridge" not in report:
         raise Cr5Error(
-            "the model was not trained by cr5, but made of published word vectors, which cannot be trained further; "
+            "the model was not trained by cr5, but made from published word vectors, which cannot be trained further; "
             "train a model of your own with `fit`"
         )
     return float(report["ridge"])
