@@ -155,7 +155,7 @@ class QueryMaker:
             return {}
         result: dict[tuple[str, str], set[str]] = {}
         for document_id, lang, concept, title, text in scan_texts(self.index, list(self.languages)):
-            contained = sentences[lang].intersection(query_texts.split_sentences(text)) if sentences[lang] else set()
+            contained = sentences[lang].intersection(query_texts.split_at_stops(text)) if sentences[lang] else set()
             if strings:
                 contained |= strings.intersection(map(str.casefold, query_texts.codes(f"{concept}\n{title}\n{text}")))
             for part in contained:
