@@ -4,9 +4,9 @@
 Both return, for the tokens of a document with the counts n and the word vectors z, the sum of n z divided by the length
 of the vector of all n; ``Cr5.encode`` has the same direction and length 1. Every name warns with what replaces it.
 
-A folder may hold the published files, or a model that ``cr5 convert`` has made of them, which opens at once. Texts are
-tokenised by cr5's tokeniser, which lower-cases words, as the paper does; the libraries used that of NLTK, which does
-not. Give tokens of your own to ``Cr5_Model.get_document_embedding`` if you need others.
+A folder may hold the published files, or a model that ``cr5 convert`` has made from them, which opens at once. Texts
+are tokenised by cr5's tokeniser, which lower-cases words, as the paper does; the libraries used that of NLTK, which
+does not. Give tokens of your own to ``Cr5_Model.get_document_embedding`` if you need others.
 """
 
 from collections import Counter

@@ -24,6 +24,12 @@ def hash_texts(texts: Iterable[str]) -> Ints:
     return np.frombuffer(b"".join(digest(text, 8) for text in texts), "<u8").astype(np.uint64, copy=False)
 
 
+def find_hashes(known: Ints, hashes: Ints) -> Ints:
+    """The position of every hash in the sorted array ``known``, -1 if it is not there."""
+    positions = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+    return np.where(known[positions] == hashes, positions, -1)
+
+
 def digest(text: str, size: int) -> bytes:
     """The BLAKE2b digest of a text, of ``size`` bytes."""
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=size).digest()

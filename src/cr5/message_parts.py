@@ -8,6 +8,15 @@ def quoted(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:60] + "…")
 
 
+def json_value(value: object) -> str:
+    """A value of JSON as messages show it: short, and without control characters."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return quoted(value).encode(errors="replace").decode() if isinstance(value, str) else quoted(str(value))[1:-1]
+
+
 def one_line(text: str) -> str:
     """A text as messages can show it: control characters, and what UTF-8 cannot encode, are escaped as Python does."""
     return re.sub(r"[\0-\x1f\x7f-\x9f\ud800-\udfff]", lambda match: repr(match[0])[1:-1], text)

@@ -88,6 +88,22 @@ def test_the_four_files_of_a_run_agree(results: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_last_line_names_the_files_that_are_in_the_folder(
+    corpus: Path, model_folder: Path, tmp_path: Path, done: Callable[..., str]
+) -> None:
+    index = tmp_path / "index"
+    done("index", model_folder, corpus, "-o", index)
+    for name, given in (
+        ("documents", [corpus, "--systems", "shared-tokens"]),
+        ("search", [index, "--types", "title", "--queries", "20"]),
+    ):
+        folder = tmp_path / name
+        listed = done("eval", name, *given, "-o", folder).rpartition("written to")[2].replace("\n", " ")
+        names = listed.rpartition(": ")[2].replace(" ", "").split(",")
+        assert set(names) == {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.slow
 def test_a_disk_that_is_full_at_the_end_does_not_lose_the_figures(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -277,7 +293,8 @@ def test_a_failed_run_writes_nothing(corpus: Path, tmp_path: Path, fails: Callab
         ("--low-resource 20", "--low-resource only applies to the regime low-resource; leave it out"),
         ("--pivot aa", "--pivot only applies to the regime transitive; leave it out"),
         ("--bridge aa", "--pivot only applies to the regime transitive; leave it out"),
-        ("--drop", "--drop only applies to the regime transitive; leave it out"),
+        ("--drop-shared", "--drop-shared only applies to the regime transitive; leave it out"),
+        ("--drop", "--drop-shared only applies to the regime transitive; leave it out"),
         ("--texts there --json", "--texts only writes texts; leave out --json"),
         ("--systems ,", "--systems is empty; the systems are"),
         ("--regime ,", "--regime is empty; the regimes are joint, pairwise, low-resource, transitive, or all"),

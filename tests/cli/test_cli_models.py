@@ -44,7 +44,9 @@ def test_a_model_is_divided_and_merged_and_quantised(
     np.testing.assert_array_equal(Cr5.load(small).encode(text, "cc"), model.quantise(8).encode(text, "cc"))
 
 
-def test_a_model_is_not_replaced_by_one_that_is_made_of_it(model_folder: Path, tmp_path: Path, printed: Any) -> None:
+def test_a_model_is_not_replaced_by_one_that_is_derived_from_it(
+    model_folder: Path, tmp_path: Path, printed: Any
+) -> None:
     folder, link, other = tmp_path / "model", tmp_path / "link", tmp_path / "other"
     shutil.copytree(model_folder, folder)
     shutil.copytree(model_folder, other)
@@ -58,7 +60,7 @@ def test_a_model_is_not_replaced_by_one_that_is_made_of_it(model_folder: Path, t
         ["merge", other, folder, "-o", folder],
     ):
         error = printed("model", *arguments, code=1)
-        assert f"{arguments[-1]} is the folder of a model that the new one is made of" in error
+        assert f"{arguments[-1]} is the folder of a model that the new one is derived from" in error
         assert "name another folder with -o" in error
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 

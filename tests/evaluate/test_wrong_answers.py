@@ -85,7 +85,7 @@ def test_a_hub_is_noted_with_the_number_of_queries(corpus: EvaluationCorpus) -> 
     (note,) = notes(corpus, {"en": Counter({7: 12, 3: 5, 9: 4, 10: 1})})
     titles = corpus.languages["en"].titles
     assert note == (
-        f"en: hubs are the wrong first answer to 17 of 100 queries: “{titles[7]}” to 12, “{titles[3]}” to 5"
+        f"en: frequent wrong answers (hubs) come first for 17 of 100 queries: “{titles[7]}” for 12, “{titles[3]}” for 5"
     )
     assert notes(corpus, {"en": Counter({7: 12, 3: 5})}, queries=5000) == []
 

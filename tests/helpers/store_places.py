@@ -41,7 +41,7 @@ KINDS = {
     "lance": Kind(LanceStore, "{folder}", "there is no index", "cells"),
     "postgres": Kind(PostgresStore, "PostgreSQL at {server}, table {name}", "there is no index {name}", "HNSW"),
 }
-"""A further store is a further line, and a parameter of the fixture ``place``."""
+"""The stores that the tests run on. CONTRIBUTING.md says where a new one is added."""
 
 
 class Place:

@@ -8,7 +8,7 @@ from properties import up_to
 from ranked_vectors import MEASURES, csls, grid_vectors, mean_of_nearest, search, slow_ranks, unit
 from ranks import counterpart_ranks
 
-from cr5.retrieval.top_k import Measure, nearest
+from cr5.retrieval.top_k import Measure, mutual_nearest, nearest
 
 # nearest
 
@@ -138,3 +138,9 @@ def test_queries_without_an_answer_are_left_out(measure: Measure) -> None:
     only = counterpart_ranks(queries[::2], asked[::2], candidates, answers, measure=measure)
     np.testing.assert_array_equal(found, only)
     assert counterpart_ranks(queries, asked + 1000, candidates, answers, measure=measure).tolist() == []
+
+
+def test_mutual_nearest_rows_have_each_other() -> None:
+    nearest_b, nearest_a = np.array([1, 0, -1, 1, 2]), np.array([1, 3, -1])
+    assert mutual_nearest(nearest_b, nearest_a).tolist() == [1, 3]
+    assert mutual_nearest(np.array([-1, -1]), np.empty(0, np.int64)).tolist() == []

@@ -113,7 +113,7 @@ def test_documents_that_repeat_those_of_other_workers_are_counted(
     write(tmp_path / "all.jsonl", documents)
     write(tmp_path / "again.jsonl", documents[:9])
     reader = read_batches(tmp_path, batch_rows=20, limits=SMALL_SHARDS)
-    assert engine.count_words(reader, Tokeniser()).count_copies() == {"aa": 3, "bb": 3, "cc": 3}
+    assert engine.count_words(reader, Tokeniser()).count_same_words() == {"aa": 3, "bb": 3, "cc": 3}
 
 
 def test_a_bad_line_on_a_worker_is_named_as_on_one_machine(folder: Path, engine: DaskEngine, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_documents_that_repeat_others_are_warned_of(again: str, concept: str) ->
     assert type(warning) is RepeatedDocuments
     assert "(en 3 of 203)" in str(warning)
     other = [Document(concept, "en", f"{again} x7")] * 3  # one word more often: of these, two repeat the first
-    assert counted(documents + other).count_copies() == {"en": 2, "it": 0}
+    assert counted(documents + other).count_same_words() == {"en": 2, "it": 0}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from cr5.model import Cr5
 from cr5.retrieval.block_products import WeightedView
 from cr5.retrieval.scorer import Scorer
 from cr5.retrieval.text_similarity import pair_similarities, similarities
-from cr5.retrieval.top_k import search_views
+from cr5.retrieval.top_k import mutual_nearest, search_views
 
 Move: TypeAlias = tuple[int, int]
 MOVES: tuple[Move, ...] = ((1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (3, 1))
@@ -211,7 +211,8 @@ def _mutual_best(scorer: Scorer, a: Units, b: Units) -> list[tuple[int, int]]:
     of_b = search_views(
         [WeightedView(view.candidates, view.queries, view.weight) for view in rows], 1, measure="csls"
     ).indices[:, 0]
-    return [(i, int(j)) for i, j in enumerate(of_a) if of_b[j] == i]
+    mutual = mutual_nearest(of_a, of_b)
+    return list(zip(mutual.tolist(), of_a[mutual].tolist(), strict=True))
 
 
 def _longest_chain(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

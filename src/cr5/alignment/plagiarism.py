@@ -209,8 +209,8 @@ def _match(model: Cr5, own: SplitText, found: _Candidate, others: Sequence[_Cand
     reason = model.explain(texts[0], own.lang, texts[1], found.text.lang, EXPLAINED_WORDS, views=True)
     listed = [{word.word for word in words if word.value > 0} for words in (reason.words_a, reason.words_b)]
     for view in reason.views:
-        for words, falls in zip(listed, (view.words_a, view.words_b), strict=True):
-            words.update(fall.word for fall in falls)
+        for words, drops in zip(listed, (view.words_a, view.words_b), strict=True):
+            words.update(drop.word for drop in drops)
     words_a, words_b = (
         sorted(word for word in words if not is_function_word(word, lang))
         for words, lang in zip(listed, (own.lang, found.text.lang), strict=True)

@@ -20,6 +20,7 @@ from cr5.cli.options import Json, comma_separated
 from cr5.cli.render import alignment as render
 from cr5.cli.render import console
 from cr5.cli.render.console import err, warn
+from cr5.corpus.formats import READERS
 from cr5.message_parts import plural
 from cr5.model import Cr5
 
@@ -80,7 +81,7 @@ def mine(
     a: Annotated[
         Path,
         typer.Argument(
-            help="A text file, one sentence a line; a corpus (.jsonl, .csv, .tsv, .parquet); or a folder of texts.",
+            help=f"A text file, one sentence a line; a corpus ({', '.join(READERS)}); or a folder of texts.",
             metavar="CORPUS_A",
         ),
     ],
@@ -148,7 +149,7 @@ def plagiarism(
     sources: Annotated[
         Path,
         typer.Argument(
-            help="An index; a corpus (.jsonl, .csv, .tsv, .parquet, builtin); or a text file or a folder of these.",
+            help=f"An index; a corpus ({', '.join(READERS)}, builtin); or a text file or a folder of these.",
             metavar="SOURCES",
         ),
     ],
@@ -171,7 +172,7 @@ def plagiarism(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List passages of a document that other documents have in other languages.
+    """Find passages of a document that resemble passages of documents in other languages.
 
     Each match has a passage of the suspect, one of a source, their similarity and the words that contribute most to it.
     Examples:

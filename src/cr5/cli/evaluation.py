@@ -63,6 +63,13 @@ CslsOverOption = Annotated[
         "language (background)."
     ),
 ]
+CslsOverWords = Annotated[
+    CslsOver,
+    typer.Option(
+        help="Words over which CSLS computes neighbourhood means: the queries, or the most frequent other words of "
+        "their language (background)."
+    ),
+]
 
 
 @app.callback()
@@ -111,18 +118,25 @@ def root(
 @app.command()
 def documents(
     corpora: options.Corpora,
-    output: Output = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Folder to write run.json, scores.csv, report.md, report.html and split.json to."
+        ),
+    ] = None,
     langs: options.Langs = None,
     regimes: Annotated[
         str,
         typer.Option(
-            "--regime", help=f"What to train on: {', '.join(REGIMES)}, several with commas, or all.", metavar="NAMES"
+            "--regime",
+            help=f"What to train on: {', '.join(REGIMES)} (several separated by commas), or all.",
+            metavar="NAMES",
         ),
     ] = "joint",
     systems: Annotated[
         str,
         typer.Option(
-            help=f"What to measure: {', '.join(KEYS)}, several with commas, or all.",
+            help=f"What to measure: {', '.join(KEYS)} (several separated by commas), or all.",
             metavar="NAMES",
             show_default=", ".join(DOCUMENT_SYSTEMS),
         ),
@@ -186,7 +200,9 @@ def documents(
     drop: Annotated[
         bool,
         typer.Option(
-            "--drop", help="In the regime transitive: drop the concepts that both languages have, as in the paper."
+            "--drop-shared",
+            "--drop",
+            help="In the regime transitive: drop the concepts that both languages have, as in the paper.",
         ),
     ] = False,
     dictionary: Dictionary = None,
@@ -326,7 +342,7 @@ def words(
     train: Train = None,
     systems: Baselines = None,
     dictionary: Dictionary = None,
-    csls_over: CslsOverOption = "queries",
+    csls_over: CslsOverWords = "queries",
     details: Details = False,
     json: options.Json = False,
 ) -> None:
@@ -419,7 +435,7 @@ def search(
         console.as_json(run.to_json())
     else:
         scores.search_tables(run)
-        scores.written_files(None if unwritten else output, ("report.md", "scores.csv", "search.json"))
+        scores.written_files(None if unwritten else output, "search")
     if unwritten:
         raise unwritten
 
@@ -451,7 +467,7 @@ def _show(
         scores.run_tables(
             run, details, lambda text: in_command_line_terms(text, ["eval", run.task]), has_files=output is not None
         )
-        scores.written_files(None if unwritten else output)
+        scores.written_files(None if unwritten else output, run.task)
     if unwritten:
         raise unwritten
     check_own_systems(run)

@@ -142,12 +142,12 @@ def add_language(
 
 
 def _check_output(output: Path, *sources: Path) -> None:
-    """Raise an error if a folder cannot be written, or has a model that the new one is made of."""
+    """Raise an error if a folder cannot be written, or has a model that the new one is derived from."""
     check_model_folder(output)
     for source in sources:
         if source.exists() and output.exists() and output.samefile(source):
             raise Cr5Error(
-                f"{output} is the folder of a model that the new one is made of, and would be replaced; "
+                f"{output} is the folder of a model that the new one is derived from, and would be replaced; "
                 "name another folder with -o"
             )
 

@@ -22,8 +22,8 @@ from cr5.training.engines.registry import EngineName
 Corpora = Annotated[
     list[str],
     typer.Argument(
-        help="Files, folders or globs (.jsonl, .csv, .tsv, each also .gz, .bz2 or .xz; .parquet), "
-        "- for JSONL on standard input, or builtin for the built-in encyclopedia.",
+        help=f"Files, folders or globs ({FORMAT_NAMES}), - for JSONL on standard input, or builtin for the built-in "
+        "encyclopedia.",
         metavar="CORPUS",
         show_default=False,
     ),

@@ -55,7 +55,7 @@ def reproduce(
         typer.Option(
             "--document-words",
             "--documents",
-            help="Smallest and largest number of frequent words in a document.",
+            help="Smallest and largest number of words of the authors' vocabulary (the frequent words) in a document.",
             metavar="LOW HIGH",
         ),
     ] = DOCUMENT_WORDS,
@@ -64,7 +64,7 @@ def reproduce(
         typer.Option(
             "--query-words",
             "--asked",
-            help="Smallest and largest number of frequent words in a query.",
+            help="Smallest and largest number of words of the authors' vocabulary in a query.",
             metavar="LOW HIGH",
         ),
     ] = QUERY_WORDS,
@@ -155,7 +155,7 @@ def reproduce(
     else:
         console.skipped_lines(skipped)
         table1.reproduction_table(run)
-        scores.written_files(None if unwritten else output)
+        scores.written_files(None if unwritten else output, run.task)
     if unwritten:
         raise unwritten
     check_own_systems(run)
@@ -173,4 +173,4 @@ def _show_published(runs: PublishedRuns, output: Path | None, json: bool, skippe
         else:
             console.out.print()
             scores.run_tables(run, has_files=output is not None)
-        scores.written_files(output and output / task)
+        scores.written_files(output and output / task, task)

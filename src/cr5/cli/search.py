@@ -62,7 +62,11 @@ def index(
     ] = None,
     refresh: Annotated[
         bool,
-        typer.Option("--refresh", help="Bring an index written by an earlier version up to date: full text, passages."),
+        typer.Option(
+            "--refresh",
+            help="Draw a new CSLS sample, rebuild the approximate index, and add what an index written by an earlier "
+            "version lacks (full text, passages, fields).",
+        ),
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Measure the recall of the approximate index.")] = False,
     json: options.Json = False,
@@ -241,7 +245,7 @@ def search(
 def pairs(
     index: options.IndexFolder,
     between: Annotated[
-        str, typer.Option(help="The two languages, e.g. it,en; the same twice for pairs within one.", metavar="CODES")
+        str, typer.Option(help="The two languages, e.g. it,en; en,en for pairs within one language.", metavar="CODES")
     ],
     k: Annotated[int, typer.Option("-k", min=1, help="Pairs to show.")] = 20,
     store: options.Store = None,

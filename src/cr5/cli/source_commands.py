@@ -11,6 +11,7 @@ from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import Json, Langs, OnError, comma_separated
 from cr5.cli.render import console
 from cr5.cli.render import corpora as render
+from cr5.corpus.formats import FORMAT_NAMES
 from cr5.settings import make_settings
 from cr5.sources.make_corpus import make_corpus
 from cr5.sources.source import ParameterHelp, Source
@@ -20,8 +21,7 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
-        help="File to write: .parquet, .jsonl, .csv or .tsv, the last three also .gz, .bz2 or .xz; "
-        "- for JSONL on standard output.",
+        help=f"File to write ({FORMAT_NAMES}), or - for JSONL on standard output.",
         metavar="FILE",
     ),
 ]

@@ -103,6 +103,12 @@ def find_numbers(names: Sequence[str], numbers: Mapping[str, int], dtype: Any = 
     return np.fromiter(map(numbers.get, names, repeat(-1)), dtype, len(names))
 
 
+def shared_numbers(arrays: Iterable[Ints]) -> Ints:
+    """The numbers that two of the arrays or more have, such as the concepts of several languages, sorted."""
+    found, arrays_with = np.unique(np.concatenate([np.unique(numbers) for numbers in arrays]), return_counts=True)
+    return np.asarray(found[arrays_with > 1])
+
+
 def _to_list(values: Any) -> list[Any]:
     for method in ("tolist", "to_list", "to_pylist"):  # NumPy and pandas, polars, Arrow
         if hasattr(values, method):

@@ -14,8 +14,6 @@ from cr5.evaluate.systems.registry import SYSTEMS, SystemEntry
 from cr5.evaluate.tasks.search.run import SearchRun
 from cr5.evaluate.tasks.search.task import search
 
-Space = FittedSystem  # the earlier name
-
 __all__ = [
     "SYSTEMS",
     "Comparison",

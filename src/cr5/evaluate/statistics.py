@@ -38,12 +38,12 @@ class Difference(NamedTuple):
 
 
 def hit_at(k: int) -> Gain:
-    """The gain of P@k: 1 for a rank from 1 to k, otherwise 0."""
+    """The value of a rank under P@k: 1 for a rank from 1 to k, otherwise 0."""
     return lambda ranks: ((ranks >= 1) & (ranks <= k)).astype(float)
 
 
 def reciprocal_ranks(ranks: Ints) -> Array:
-    """The gain of the mean reciprocal rank: 1 / rank; 0 for a query without an answer."""
+    """The value of a rank under the mean reciprocal rank: 1 / rank; 0 for a query without an answer."""
     return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
 
 

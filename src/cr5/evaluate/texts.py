@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import Batch
 from cr5.corpus.language_names import no_such_language
-from cr5.corpus.texts import assign_numbers, find_numbers
+from cr5.corpus.texts import assign_numbers, find_numbers, shared_numbers
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounts, count_tokens
 from cr5.features.tfidf import remap_columns
@@ -173,8 +173,7 @@ def mask_shared_words(texts: dict[str, TokenisedTexts]) -> dict[str, TokenisedTe
         lang: np.repeat(documents.concepts, np.diff(documents.tokens.offsets)) * len(number) + words[lang]
         for lang, documents in texts.items()
     }
-    unique, languages = np.unique(np.concatenate([np.unique(key) for key in keys.values()]), return_counts=True)
-    shared = unique[languages > 1]
+    shared = shared_numbers(keys.values())
     return {lang: documents.keep_tokens(~np.isin(keys[lang], shared)) for lang, documents in texts.items()}
 
 

@@ -84,9 +84,10 @@ def _note_foreign(
 
 
 def _note_hubs(lang: str, hubs: Sequence[tuple[int, int]], wrong: WrongAnswers, titles: Mapping[int, str]) -> str:
-    listed = ", ".join(f"“{titles[row]}” to {count:,}" for row, count in hubs[:LISTED_HUBS])
+    listed = ", ".join(f"“{titles[row]}” for {count:,}" for row, count in hubs[:LISTED_HUBS])
     more = f" (and {len(hubs) - LISTED_HUBS:,} more such candidates)" if len(hubs) > LISTED_HUBS else ""
     return (
-        f"{lang}: hubs are the wrong first answer to {sum(count for _, count in hubs):,} of {wrong.queries:,} queries: "
+        f"{lang}: frequent wrong answers (hubs) come first for {sum(count for _, count in hubs):,} of "
+        f"{wrong.queries:,} queries: "
         f"{listed}{more}"
     )

@@ -12,6 +12,7 @@ from cr5.corpus.identification import Guess, identified_languages, identify
 from cr5.corpus.languages import canonical_code, primary_subtag
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.tokeniser import Tokeniser
+from cr5.hashing import find_hashes
 
 ZIPF_SHIFT = 2.7  # Mandelbrot's: the word at rank i, from 0, has a probability of about 1 / (i + ZIPF_SHIFT)
 OOV_FACTOR = 10  # how many times less probable an unknown word is than the rarest word of any language
@@ -53,9 +54,8 @@ class JointVocabulary:
 
     def find(self, words: Sequence[str]) -> tuple[Ints, Ints, Ints]:
         """Where words occur: which of them, in which language, at which rank; one element for each occurrence."""
-        hashes = _hashes(words)
-        position = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        known = np.flatnonzero(self.hashes[position] == hashes)
+        position = find_hashes(self.hashes, _hashes(words))
+        known = np.flatnonzero(position >= 0)
         first, last = self.starts[position[known]], self.starts[position[known] + 1]
         word = np.repeat(known, last - first)
         within = np.arange(len(word)) - np.repeat(np.cumsum(last - first) - (last - first), last - first)

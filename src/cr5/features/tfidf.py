@@ -44,7 +44,7 @@ def smooth_idf(document_frequency: Array, documents: int) -> Array:
     return np.asarray(np.log((1 + documents) / (1 + document_frequency)) + 1)
 
 
-# A weighting is a name in ``Tf`` or ``Idf``, its formula here, and its meaning in the help of ``Weighting``.
+# A TF or IDF is a name in ``Tf`` or ``Idf``, its formula here, and its meaning in the help of ``Weighting``.
 _TF: Mapping[TfFormula, Callable[[Array], Array]] = {
     "raw": lambda counts: counts,
     "log": lambda counts: 1 + np.log(counts),
@@ -58,7 +58,7 @@ _IDF: Mapping[Idf, _IdfFormula] = {
 
 @dataclass(frozen=True)
 class Weighting:
-    """The TF-IDF formula, and which words and documents are used for training."""
+    """The settings of features: the TF-IDF formula, n-grams, and which words and documents are used for training."""
 
     tf: Tf = setting(  # noqa: RUF009
         "log",

@@ -15,12 +15,12 @@ beside the query itself with the weight w(q):
     relevance = max(R logistic((z - CENTRE) / WIDTH), LITERAL_LIMIT L, Q logistic((y - CENTRE) / WIDTH))
 
 where L is the share of the query that d matches literally, and R the mean relevance of the documents e and of the
-query, where the query itself counts with the relevance ``DENSE_LIMIT``. The last part finds documents that have no
-version in the language of the query: y is the largest csls(q, p) of a passage p of d, and Q = NO_FEEDBACK_RELEVANCE
-times the share of the tokens of the query that the model knows. It is left out unless R < Q.
+query, where the query itself counts with the relevance ``DENSE_LIMIT``. The last term, Q ..., finds documents that
+have no version in the language of the query: y is the largest csls(q, p) of a passage p of d, and Q =
+NO_FEEDBACK_RELEVANCE times the share of the tokens of the query that the model knows. It is left out unless R < Q.
 
-All weights add up to 1. With r = sum of w'(e) relevance(e), for weights w' proportional to exp(E /
-FEEDBACK_TEMPERATURE), and s = min(r / CONFIDENT_RELEVANCE, 1), they are proportional to w(e) = s w'(e) and
+All weights add up to 1. With r = sum of share(e) relevance(e), for shares proportional to exp(E /
+FEEDBACK_TEMPERATURE), and s = min(r / CONFIDENT_RELEVANCE, 1), they are proportional to w(e) = s share(e) and
 w(q) = s QUERY_WEIGHT + (1 - s) UNCERTAIN_QUERY_WEIGHT: the less relevant the documents are, the more the query's own
 vector counts. The sum is linear in the vectors, so that one search by their weighted mean finds its best documents.
 

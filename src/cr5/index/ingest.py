@@ -64,11 +64,12 @@ class IngestSettings:
 
 @dataclass
 class IngestCounts:
-    """What became of documents: ``new``, ``renewed`` (replaced by another version), ``unchanged``, or left out.
+    """What became of documents: ``new``, ``renewed`` (new content under the same id), ``unchanged``, or left out.
 
     Left out, by language: ``blank`` documents without a word that the model knows, and documents in languages
-    ``unknown`` to the model. ``borrowed``: the languages that the model does not have, and the close ones by which it
-    has encoded them. ``renamed``: codes of documents that the model has under another code, such as en-GB under en.
+    ``unknown`` to the model. ``borrowed``: the languages that the model does not have, and the fallback language, a
+    close one, by which it has encoded each. ``renamed``: codes of documents that the model has under another code, such
+    as en-GB under en.
     """
 
     new: int = 0

@@ -37,8 +37,9 @@ def closest_pairs(
     nearest_b = _nearest(a, b, same=same)
     progress(Progress("pairs", 2, 3, f"{lang_b} to {lang_a}"))
     nearest_a = nearest_b if same else _nearest(b, a, same=False)
-    mutual = [i for i, j in enumerate(nearest_b) if j >= 0 and nearest_a[j] == i and (not same or i < j)]
-    rows_a = np.array(mutual, np.int64)
+    rows_a = top_k.mutual_nearest(nearest_b, nearest_a)
+    if same:
+        rows_a = rows_a[rows_a < nearest_b[rows_a]]
     rows_b = nearest_b[rows_a]
     cosines = row_products(a.vectors[rows_a], b.vectors[rows_b])
     scores = csls(cosines, a.hubness[rows_a], b.hubness[rows_b])

@@ -340,7 +340,7 @@ class Cr5(TextEncoder):
         self._set_trained(languages, with_language(self.report, code, report))
         return self
 
-    # Models made of this one
+    # Models derived from this one
 
     def subset(self, langs: str | Sequence[str]) -> Self:
         """A model with some of the languages; their vectors do not change."""
@@ -350,7 +350,7 @@ class Cr5(TextEncoder):
         return self._with_parts(subset(self._parts_of(codes), codes))
 
     def merge(self, other: "Cr5") -> Self:
-        """A model with the languages of two models of the same space, which means that both were made of one fit.
+        """A model with the languages of two models of the same space, which means that both come from one fit.
 
         Of a language that both have, it takes that of this model. Vectors of models that were trained separately
         cannot be compared: these are an error.
@@ -480,7 +480,7 @@ class Cr5(TextEncoder):
     ) -> str:
         """Upload the model to the Hugging Face Hub as ``owner/name``, in one commit; return the commit's address.
 
-        The repository is created unless it exists, with the visibility of ``private``. A model card is made of the
+        The repository is created unless it exists, with the visibility of ``private``. A model card is made from the
         training report; ``licence`` is an identifier such as "cc-by-sa-4.0", and ``evaluation`` the folder of a run
         whose figures it shows.
         """

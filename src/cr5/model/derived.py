@@ -1,4 +1,4 @@
-"""Models made of trained ones: some of their languages, the languages of two together, maps of fewer bits."""
+"""Models derived from trained ones: some of their languages, the languages of two together, maps of fewer bits."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ def merge(a: TrainedParts, b: TrainedParts, settings: tuple[Settings, Settings])
     if not identical and (spaces[0] is None or spaces[0] != spaces[1]):
         raise Cr5Error(
             f"`other` ({', '.join(b.languages)}) has another vector space: it was not trained together with this model "
-            f"({', '.join(a.languages)}), so their vectors cannot be compared; merge models that were made of one "
+            f"({', '.join(a.languages)}), so their vectors cannot be compared; merge models that were derived from one "
             "trained model, or train one with all languages"
         )
     if settings[0].tokeniser != settings[1].tokeniser or settings[0].weighting != settings[1].weighting:
@@ -61,7 +61,7 @@ def quantise(parts: TrainedParts, bits: int) -> TrainedParts:
         raise Cr5Error(f"`bits={bits!r}` must be {' or '.join(map(str, BITS))}")
     most = max(language.bits for language in parts.languages.values())
     if most < bits:
-        raise Cr5Error(f"`bits={bits}`: the model has {most} bits already; quantise the model that it was made of")
+        raise Cr5Error(f"`bits={bits}`: the model has {most} bits already; quantise the model that it was derived from")
     languages = {lang: language.quantised(bits) for lang, language in parts.languages.items()}
     reports = {
         lang: entry | {"bits": languages[lang].bits}

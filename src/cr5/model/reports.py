@@ -12,8 +12,8 @@ from cr5.settings import Settings
 def space_digest(settings: Settings, report: Mapping[str, Any]) -> str | None:
     """An identifier of a model's vector space; None if the report has none, and none follows from it.
 
-    A fit records it, and models made of that model keep it. For models written by earlier versions it is computed from
-    the report: no two fits of different data or settings end with the same eigenvalues and residual.
+    A fit records it, and models derived from that model keep it. For models written by earlier versions it is
+    computed from the report: no two fits of different data or settings end with the same eigenvalues and residual.
     """
     if "space" in report or not report.get("eigenvalues"):
         return report.get("space")
@@ -27,7 +27,7 @@ def ridge_of(report: Mapping[str, Any]) -> float:
     """The ridge that a model was trained with; an error if cr5 did not train it."""
     if "ridge" not in report:
         raise Cr5Error(
-            "the model was not trained by cr5, but made of published word vectors, which cannot be trained further; "
+            "the model was not trained by cr5, but made from published word vectors, which cannot be trained further; "
             "train a model of your own with `fit`"
         )
     return float(report["ridge"])

@@ -253,8 +253,8 @@ class TextEncoder:
     ) -> Explanation:
         """The words that make two texts similar, with their contributions to the cosine; and what ``views`` add.
 
-        Contributions add up to the cosine of the vectors. The words of a view are those without which its cosine falls
-        most; these falls do not add up.
+        Contributions add up to the cosine of the vectors. The words of a view are those without which its cosine drops
+        most; these drops do not add up.
         """
         from cr5.retrieval.text_similarity import explain_views
 

@@ -1,4 +1,4 @@
-"""The languages of a model: their words and maps, and the encoders, guessers, lexicons and scorers made of them."""
+"""The languages of a model: their words and maps, and the encoders, guessers, lexicons and scorers made from them."""
 
 from collections.abc import Iterable, Mapping
 from threading import Lock

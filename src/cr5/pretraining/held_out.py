@@ -10,6 +10,7 @@ import pyarrow as pa
 from cr5._typing import Ints
 from cr5.corpus.documents import Batch
 from cr5.corpus.reading import read, read_batches
+from cr5.corpus.texts import shared_numbers
 from cr5.corpus.writing import write
 from cr5.errors import Cr5Error
 from cr5.evaluate.aligned_sentences import AlignedSentences
@@ -40,10 +41,7 @@ def hold_out(corpus: Path, target: Path, progress: ProgressCallback = no_progres
         langs = np.array(batch.rows["lang"].to_pylist())
         for lang in np.unique(langs):
             hashes.setdefault(str(lang), []).append(own[langs == lang])
-    found, counts = np.unique(
-        np.concatenate([np.unique(np.concatenate(h)) for h in hashes.values()]), return_counts=True
-    )
-    shared = found[counts > 1]
+    shared = shared_numbers(map(np.concatenate, hashes.values()))
     chosen = shared[: min(MAX_CONCEPTS, int(MAX_SHARE * len(shared)))]
     if len(chosen) < MIN_CONCEPTS:
         raise Cr5Error(

@@ -1,7 +1,7 @@
 """CSLS, cosine similarity corrected for hubs: csls(q, c) = 2 cos(q, c) - r(q) - r(c).
 
-r(v), the hubness or neighbourhood mean of a vector, is its mean cosine with the ``NEIGHBOURS`` nearest vectors of the
-other language. It is large for hubs, which are close to everything, and so would be found for every query.
+r(v), the neighbourhood mean of a vector, is its mean cosine with the ``NEIGHBOURS`` nearest vectors of the other
+language; code and files call it ``hubness``. It is large for hubs, which are close to very many vectors.
 """
 
 import numpy as np

@@ -24,9 +24,9 @@ class WordPairContribution(NamedTuple):
 
 
 class CosineFall(NamedTuple):
-    """A word, and by how much the cosine of a view falls if the word is removed from its text.
+    """A word, and by how much the cosine of a view drops if the word is removed from its text.
 
-    Falls do not add up to the cosine: where two words say the same, it hardly falls without one of them.
+    Drops do not add up to the cosine: where two words say the same, it hardly drops without one of them.
     """
 
     word: str
@@ -36,8 +36,8 @@ class CosineFall(NamedTuple):
 class ViewContribution(NamedTuple):
     """What one view adds to the similarity of two texts: ``share`` x ``cosine``.
 
-    ``words_a`` and ``words_b`` are the words without which its cosine falls most. A view's cosine is not a sum over
-    words, as that of two vectors is (``Explanation.words_a``), so that they have falls and no contributions.
+    ``words_a`` and ``words_b`` are the words without which its cosine drops most. A view's cosine is not a sum over
+    words, as that of two vectors is (``Explanation.words_a``), so that they have drops and no contributions.
     """
 
     view: str
@@ -53,7 +53,7 @@ class Explanation(NamedTuple):
     ``similarity`` is the cosine of the vectors. The contributions of ``words_a`` and ``rest_a`` add up to it, and so do
     those of ``words_b`` and ``rest_b``; the rest is what centring subtracts, and the words that are not listed.
     ``pairs`` are the strongest products of one word of each text. ``views``, if they were asked for, add up to
-    ``similarity_by_views``, which is what ``Cr5.similarity`` returns; their words have falls (see ``CosineFall``).
+    ``similarity_by_views``, which is what ``Cr5.similarity`` returns; their words have drops (see ``CosineFall``).
     """
 
     similarity: float

@@ -1,9 +1,9 @@
 """The scorer compares texts by several views at once, each scaled by the spread of its cosines.
 
 A view has a row for every text, and the products of rows are cosines. The score of a candidate c for a query q is the
-sum over the views of weight s / s_v (2 q'c - r(c)), where s_v is the standard deviation of the products of view v, s
-that of the first view, and r(c) the candidate's neighbourhood mean in view v (see ``csls``). So weights are relative to
-that of the first view, whatever the spread of the cosines.
+sum over the views of weight s / s_v (2 q'c - r(c)), where s_v is the standard deviation of the products of all queries
+and candidates in view v, s that in the first view, and r(c) the candidate's neighbourhood mean in view v (see
+``csls``). So weights are relative to that of the first view, whatever the spread of the cosines.
 """
 
 from collections.abc import Callable, Hashable, Mapping

@@ -72,7 +72,7 @@ def explain_views(
     *,
     max_removed_words: int = MAX_REMOVED_WORDS,
 ) -> list[ViewContribution]:
-    """The share of each view that is switched on, its cosine, and the k words of each text without which it falls most.
+    """The share of each view that is switched on, its cosine, and the k words of each text without which it drops most.
 
     If a text has more than ``max_removed_words`` different words, only those are removed, one at a time, whose own
     cosine with the other text times ln(1 + count) is largest.
@@ -81,8 +81,8 @@ def explain_views(
     a, b = a.drop_unused_words(), b.drop_unused_words()
     for name, share in view_shares(scorer).items():
         cosines = partial(_cosines, scorer.views[name], lang_a=lang_a, lang_b=lang_b)
-        words_a = _largest_falls(a, partial(cosines, b=b), k, max_removed_words)
-        words_b = _largest_falls(b, partial(cosines, a), k, max_removed_words)
+        words_a = _largest_drops(a, partial(cosines, b=b), k, max_removed_words)
+        words_b = _largest_drops(b, partial(cosines, a), k, max_removed_words)
         found.append(ViewContribution(name, share, float(cosines(a, b)[0]), words_a, words_b))
     return found
 
@@ -93,18 +93,18 @@ def _cosines(view: View, a: WordCounts, b: WordCounts, *, lang_a: str, lang_b: s
     return np.zeros(max(a.matrix.shape[0], b.matrix.shape[0])) if pair is None else multiply_rows(*pair).ravel()
 
 
-def _largest_falls(
+def _largest_drops(
     text: WordCounts, cosines: Callable[[WordCounts], Array], k: int, max_removed_words: int
 ) -> list[CosineFall]:
-    """The k words without which the cosine of a text falls most, and by how much."""
+    """The k words without which the cosine of a text drops most, and by how much."""
     removed = np.arange(len(text.words))
     if len(removed) > max_removed_words:
         strength = cosines(_each_word_alone(text)) * np.log1p(text.matrix.toarray()[0])
         removed = np.sort(np.argsort(-strength, kind="stable")[:max_removed_words])
     whole, *others = cosines(_without_each_word(text, removed)).tolist()
-    falls = whole - np.array(others)
-    order = np.argsort(-falls, kind="stable")[:k]
-    return [CosineFall(text.words[removed[i]], float(falls[i])) for i in order if falls[i] > 0]
+    drops = whole - np.array(others)
+    order = np.argsort(-drops, kind="stable")[:k]
+    return [CosineFall(text.words[removed[i]], float(drops[i])) for i in order if drops[i] > 0]
 
 
 def _each_word_alone(text: WordCounts) -> WordCounts:

@@ -75,6 +75,12 @@ def nearest_in_views(views: Sequence[WeightedView], k: int, *, penalty: Array | 
     return Ranking(*_search(views, k, [score], None, BlockSizes())[0][1:])
 
 
+def mutual_nearest(nearest_b: Ints, nearest_a: Ints) -> Ints:
+    """The rows of a that are the nearest of their nearest row of b; -1 stands for none."""
+    rows = np.flatnonzero(nearest_b >= 0)
+    return np.asarray(rows[nearest_a[nearest_b[rows]] == rows])
+
+
 def search_views(
     views: Sequence[WeightedView], k: int, *, measure: Measure = "cosine", sizes: BlockSizes | None = None
 ) -> Ranking:

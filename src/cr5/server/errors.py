@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cr5.message_parts import os_error_number, quoted
+from cr5.message_parts import json_value, os_error_number, quoted
 
 INVALID_JSON = "the body is not valid JSON; send a JSON object encoded as UTF-8"
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -102,33 +102,22 @@ def _message(error: Mapping[str, Any], name: str) -> str:
         case "greater_than_equal":
             return f"{name} is {value}; it must be at least {context['ge']}"
         case "int_parsing" | "int_type" | "int_from_float" | "int_parsing_size":
-            return f"{name} is {_show(value)}; it must be a whole number"
+            return f"{name} is {json_value(value)}; it must be a whole number"
         case "float_parsing" | "float_type" | "finite_number":
-            return f"{name} is {_show(value)}; it must be a number"
+            return f"{name} is {json_value(value)}; it must be a number"
         case "string_type":
-            return f"{name} is {_show(value)}; it must be a string"
+            return f"{name} is {json_value(value)}; it must be a string"
         case "string_unicode":
             return f"{name} contains an unpaired surrogate; send valid Unicode"
         case "string_pattern_mismatch" if "http" in context["pattern"]:
-            return f"{name} is {_show(value)}; it must begin with http:// or https://"
+            return f"{name} is {json_value(value)}; it must begin with http:// or https://"
         case "string_pattern_mismatch":
             return f"{name} contains a NUL character; remove it"
         case "literal_error":
-            return f"{name} is {_show(value)}; it must be {context['expected']}"
+            return f"{name} is {json_value(value)}; it must be {context['expected']}"
         case "list_type":
-            return f"{name} is {_show(value)}; it must be a list"
+            return f"{name} is {json_value(value)}; it must be a list"
         case "dict_type":
-            return f"{name} is {_show(value)}; it must be an object"
+            return f"{name} is {json_value(value)}; it must be an object"
         case _:
-            return f"{name} is {_show(value)}; see /docs for its format"
-
-
-def _show(value: Any) -> str:
-    """A value as a message shows it: short, and without control characters."""
-    if isinstance(value, str):
-        return quoted(value).encode(errors="replace").decode()
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else "a list"
-    if value is None or isinstance(value, bool):
-        return str(value).lower().replace("none", "null")
-    return quoted(str(value))[1:-1]
+            return f"{name} is {json_value(value)}; see /docs for its format"

@@ -251,10 +251,10 @@ class HitResponse(DocumentFields):
 class SearchResponse(BaseModel):
     """Hits, best first; ``at`` is the map position of the query.
 
-    ``tokens`` are the words of the query, as they were read; those of a document that others are similar to are left
-    out. ``known`` and ``by_subword`` are the shares of them that are in the vocabulary, and that are encoded by their
-    n-grams. ``suggestion`` is the query with its spelling corrected, if a word is in neither the index nor the model.
-    A query without a letter or digit finds nothing, and its ``lang`` is empty.
+    ``tokens`` are the words of the query, as they were read, and empty in answers of /similar, whose query is a
+    document. ``known`` and ``by_subword`` are the shares of them that are in the vocabulary, and that are encoded by
+    their n-grams. ``suggestion`` is the query with its spelling corrected, if a word is in neither the index nor the
+    model. A query without a letter or digit finds nothing, and its ``lang`` is empty.
     """
 
     query: str
@@ -295,10 +295,11 @@ class DocumentResponse(DocumentFields):
 
 
 class AddResponse(BaseModel):
-    """The number of documents that were new, replaced one with the same id (``renewed``) or were the same as before.
+    """The number of documents that were new, had new content under the same id (``renewed``), or were ``unchanged``.
 
-    By language, documents that were left out: ``blank`` have no word in the vocabulary, ``unknown`` are in a language
-    that the model does not know. ``borrowed``: languages that it does not have, and the close ones that it used.
+    By language, documents that were left out: ``blank`` have no word that the model knows, ``unknown`` are in a
+    language that the model does not have. ``borrowed``: languages that it does not have, and the fallback language, a
+    close one, that it used for each.
     """
 
     new: int
@@ -392,7 +393,7 @@ class ReadyResponse(BaseModel):
 
 
 class HealthResponse(BaseModel):
-    """The server runs and can read its index; ``generation`` is the number of the active snapshot."""
+    """The server runs and can read its index; ``generation`` is the number of its active snapshot."""
 
     status: Literal["ok"] = "ok"
     version: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.hashing import hash_texts
+from cr5.hashing import find_hashes, hash_texts
 from cr5.storage.language_map import half_precision
 
 
@@ -33,9 +33,7 @@ class ConceptTargets:
 
     def find(self, names: Iterable[str]) -> Ints:
         """The row of every concept, -1 if it has no target."""
-        hashes = hash_texts(names)
-        rows = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
-        return np.where(self.hashes[rows] == hashes, rows, -1)
+        return find_hashes(self.hashes, hash_texts(names))
 
     def vectors(self, rows: Ints) -> Array:
         """The targets of some concepts in single precision, without the intercept."""

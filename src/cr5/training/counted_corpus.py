@@ -136,7 +136,7 @@ class CountedCorpus:
         """For every document, whether it has a word of its language's vocabulary."""
         return self._each(lambda lang, counts: have_known_word(counts, vocabularies[lang]))
 
-    def count_copies(self) -> dict[str, int]:
+    def count_same_words(self) -> dict[str, int]:
         """For every language, how many documents have exactly the words of an earlier one, in any order."""
         return {lang: len(hashes) - len(np.unique(hashes)) for lang, hashes in self._document_hashes().items()}
 

@@ -1,6 +1,6 @@
 """Ridge selection: a path of fits, each started from the last, scored by retrieval of held-out concepts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Mask, Sparse
+from cr5.corpus.texts import shared_numbers
 from cr5.errors import Cr5Error
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.retrieval.csls import csls, means_of_largest
@@ -141,7 +142,7 @@ def select_ridge(
     """
     held = held_out(concepts, seed)
     if not held.any():
-        shared = int(_shared(concepts).sum())
+        shared = len(shared_numbers(concepts.values()))
         note = f"the ridge is {default:g}, not chosen: {shared} shared concepts are too few to hold some out"
         return RidgePath([], default, note=note)
     left = len(np.unique(np.concatenate([ids[~held[ids]] for ids in concepts.values()])))
@@ -261,13 +262,6 @@ def _choose(tried: Sequence[_Tried], queries: int, shares: tuple[float, ...]) ->
     return RidgePath(points, ridge, queries, shares, note)
 
 
-def _shared(concepts: Mapping[str, Ints]) -> Mask:
-    """A mask over concepts: those of two languages or more."""
-    size = 1 + max(int(ids.max(initial=-1)) for ids in concepts.values())
-    languages = np.sum([np.bincount(ids, minlength=size) > 0 for ids in concepts.values()], axis=0)
-    return np.asarray(languages > 1)
-
-
 def held_out_count(shared: int) -> int:
     """How many of the concepts that two languages share are held out; 0 if there are too few."""
     if shared < MIN_SHARED:
@@ -278,8 +272,8 @@ def held_out_count(shared: int) -> int:
 
 def held_out(concepts: Mapping[str, Ints], seed: int) -> Mask:
     """A mask over concepts: those that are held out of training, each in two languages or more."""
-    shared = np.flatnonzero(_shared(concepts))
-    mask = np.zeros(len(_shared(concepts)), bool)
+    shared = shared_numbers(concepts.values())
+    mask = np.zeros(1 + max(int(ids.max(initial=-1)) for ids in concepts.values()), bool)
     mask[np.random.default_rng(seed).choice(shared, held_out_count(len(shared)), replace=False)] = True
     return mask
 
@@ -332,18 +326,17 @@ def score(vectors: Mapping[str, Array], concepts: Mapping[str, Ints], max_pairs:
     vectors: a unit row for every concept; concepts: their numbers, ascending. The temperature of the softmax is the one
     of the largest likelihood.
     """
-    held = np.unique(np.concatenate(list(concepts.values())))
-    sums = np.zeros((len(held), len(INVERSE_TEMPERATURES) + 2))
-    pairs = queries = 0
-    for a, b in scored_pairs(concepts, max_pairs):
-        shared, rows_a, rows_b = np.intersect1d(concepts[a], concepts[b], assume_unique=True, return_indices=True)
+    held = len(np.unique(np.concatenate(list(concepts.values()))))
+    sums = np.zeros((held, len(INVERSE_TEMPERATURES) + 2))
+    directions = queries = 0
+    for a, b, rows_a, rows_b, places in matching_rows(concepts, scored_pairs(concepts, max_pairs)):
         cosines = np.ascontiguousarray(vectors[a][rows_a] @ vectors[b][rows_b].T, np.float32)
         means = means_of_largest(cosines), means_of_largest(np.ascontiguousarray(cosines.T))
         scores = csls(cosines, means[0][:, None], means[1])
         for direction in (scores, scores.T):
-            sums[np.searchsorted(held, shared)] += _score_queries(direction) / len(shared)
-        pairs, queries = pairs + 2, queries + 2 * len(shared)
-    sums /= pairs
+            sums[places] += _score_queries(direction) / len(places)
+        directions, queries = directions + 2, queries + 2 * len(places)
+    sums /= directions
     by_concept = _at_the_best_temperature(sums[:, :-2])
     precision, reciprocal_rank = sums[:, -2:].sum(axis=0)
     return Scores(float(by_concept.sum()), by_concept, sums[:, -1], float(precision), float(reciprocal_rank), queries)
@@ -354,6 +347,16 @@ def scored_pairs(concepts: Mapping[str, Ints], most: int) -> list[tuple[str, str
     pairs = [(a, b) for a, b in combinations(concepts, 2) if np.isin(concepts[a], concepts[b]).any()]
     chosen = np.random.default_rng(0).permutation(len(pairs))[:most]
     return [pairs[i] for i in sorted(chosen)]
+
+
+def matching_rows(
+    concepts: Mapping[str, Ints], pairs: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, str, Ints, Ints, Ints]]:
+    """Pairs of languages, the rows of either that have a concept of both, and the place of this among all concepts."""
+    all_concepts = np.unique(np.concatenate(list(concepts.values())))
+    for a, b in pairs:
+        shared, rows_a, rows_b = np.intersect1d(concepts[a], concepts[b], assume_unique=True, return_indices=True)
+        yield a, b, rows_a, rows_b, np.searchsorted(all_concepts, shared)
 
 
 def _mean(scores: Sequence[Scores]) -> Scores:

@@ -42,7 +42,7 @@ ENOUGH_CONCEPTS = 200
 """How many concepts a language has to share with others: with these, P@1 was more than half of that with all documents
 on four of five corpora, and with 50 less than a sixth on three (benchmarks/few_documents.py)."""
 
-MANY_COPIES = 0.01
+MANY_REPEATED = 0.01
 """The share of a language's documents that may repeat others without a warning; most corpora have some."""
 
 _NUMBER_OF = {reason: number for number, reason in enumerate(REASONS, 1)}
@@ -187,9 +187,9 @@ def _several_codes_warnings(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
 
 
 def _repeated_documents_warnings(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
-    """Yield a warning if more than ``MANY_COPIES`` of the documents of a language repeat others."""
-    copies = chosen.count_copies()
-    many = {lang: n for lang, n in copies.items() if n >= MANY_COPIES * len(chosen.languages[lang])}
+    """Yield a warning if more than ``MANY_REPEATED`` of the documents of a language repeat others."""
+    repeated = chosen.count_same_words()
+    many = {lang: n for lang, n in repeated.items() if n >= MANY_REPEATED * len(chosen.languages[lang])}
     if many:
         counts = ", ".join(f"{lang} {n:,} of {len(chosen.languages[lang]):,}" for lang, n in many.items() if n)
         yield RepeatedDocuments(

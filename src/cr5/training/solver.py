@@ -43,12 +43,12 @@ MIN_STEPS = 2  # from a random start: a small corpus may meet ``tol`` after one,
 class Fit:
     """A solution with its convergence statistics.
 
-    maps: per language words x rank, float32; those of its subwords are M'maps, and stacked over both and the languages,
-    the columns are orthonormal. folded_maps: (I + M M') maps, what a word contributes by itself and by its subwords;
-    the maps themselves without any. means: per language the mean document that centring subtracts.
-    eigenvalues: of the returned maps; energy is their sum. ``regress`` returns the explained share of each column here.
-    eigenvectors: rank x rank, the coordinates in the maps of the B-orthonormal eigenvectors. residual: |A z - theta B
-    z| over the rank columns, relative, in the norm of 1 / diag(B); if it is above ``tol``, rounding errors,
+    maps: per language words x rank, float32; those of its subwords are M'maps. Stacked over words, subwords and
+    languages, the maps have orthonormal columns. folded_maps: (I + M M') maps, what a word contributes by itself and by
+    its subwords; equal to the maps in a language without subwords. means: per language the mean document that centring
+    subtracts. eigenvalues: of the returned maps; energy is their sum. ``regress`` returns the explained share of each
+    column here. eigenvectors: rank x rank, the coordinates in the maps of the B-orthonormal eigenvectors. residual: |A
+    z - theta B z| over the rank columns, relative, in the norm of 1 / diag(B); if it is above ``tol``, rounding errors,
     ``max_steps`` or ``should_stop`` ended the run. It is infinite if ``tol`` is 0: then all steps are taken, unless
     rounding errors leave nothing to gain, and the last residual is not computed. products: the columns that X or X' was
     multiplied with, in all. concept_sums: Y'C X maps, concepts x rank, if they were asked for.
@@ -78,7 +78,10 @@ class Fit:
 
 
 class SolverState(NamedTuple):
-    """How far a fit has come: its steps, the columns of Z, the residual before the last step, and its fewest steps."""
+    """How far a fit has come: the steps taken, the number of columns of Z, and the residual before the last step.
+
+    ``min_steps`` is the minimum number of steps.
+    """
 
     steps: int
     columns: int

@@ -16,7 +16,14 @@ from cr5.retrieval.block_products import multiply_rows
 from cr5.retrieval.csls import csls, means_of_largest
 from cr5.retrieval.scorer import DEFAULT_WEIGHTS, DenseView, Scorer, StringsView, standard_deviation
 from cr5.retrieval.strings import string_statistics
-from cr5.training.ridge import MAX_WEIGHT_PAIRS, HeldOut, ranks_on_diagonal, scored_pairs, standard_error
+from cr5.training.ridge import (
+    MAX_WEIGHT_PAIRS,
+    HeldOut,
+    matching_rows,
+    ranks_on_diagonal,
+    scored_pairs,
+    standard_error,
+)
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.45, 0.7, 1.0)
 SMALLEST_WEIGHT = 0.025  # stands for the weight 0 in a geometric mean
@@ -102,10 +109,10 @@ def reciprocal_ranks(held_out: HeldOut, counts: Mapping[str, WordCounts], weight
         {"dense": 1.0, "strings": 1.0},
     )
     concepts = held_out.concepts
-    all_concepts = np.unique(np.concatenate(list(concepts.values())))
-    sums, directions = np.zeros((len(all_concepts), len(weights))), 0
-    for a, b in scored_pairs({lang: concepts[lang] for lang in held_out.vectors}, MAX_WEIGHT_PAIRS):
-        shared, rows_a, rows_b = np.intersect1d(concepts[a], concepts[b], assume_unique=True, return_indices=True)
+    held = len(np.unique(np.concatenate(list(concepts.values()))))
+    sums, directions = np.zeros((held, len(weights))), 0
+    chosen = scored_pairs({lang: concepts[lang] for lang in held_out.vectors}, MAX_WEIGHT_PAIRS)
+    for a, b, rows_a, rows_b, places in matching_rows(concepts, chosen):
         rows = {name: (x[rows_a], y[rows_b]) for name, (x, y) in scorer.pairs(counts[a], a, counts[b], b).items()}
         scales = scorer.scales({name: standard_deviation(*pair) for name, pair in rows.items()})
         if len(scales) < len(scorer.views):
@@ -114,7 +121,7 @@ def reciprocal_ranks(held_out: HeldOut, counts: Mapping[str, WordCounts], weight
         for products in ((dense, strings), (dense.T, strings.T)):
             dense_scores, string_scores = map(_corrected_for_hubs, products)
             ranks = [ranks_on_diagonal(dense_scores + np.float32(weight) * string_scores) for weight in weights]
-            sums[np.searchsorted(all_concepts, shared)] += 1 / np.stack(ranks, axis=1) / len(shared)
+            sums[places] += 1 / np.stack(ranks, axis=1) / len(places)
             directions += 1
     return sums / directions if directions else None
 

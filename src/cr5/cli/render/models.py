@@ -14,7 +14,7 @@ from cr5.retrieval.explanations import Explanation
 from cr5.storage.model_files import LanguageSize
 from cr5.training.selection import few_concepts_warnings
 
-# A word is shown next to a view if the view's cosine falls by at least so much without it, and by this share of itself.
+# A word is shown next to a view if the view's cosine drops by at least so much without it, and by this share of itself.
 MIN_FALL, MIN_FALL_SHARE = 0.001, 0.01
 TOTALS = ("words", "ngrams", "bytes")  # figures that are added up over all languages
 

@@ -32,6 +32,8 @@ from cr5.retrieval.top_k import Measure
 SHOWN_EXTREMES = 5  # number of best and of worst pairs shown, if there are too many to list all
 MAX_WIDTH = 80  # width of the summary, in columns
 MIN_NAME_WIDTH = 16  # least width of a system's name that has to be broken
+_REPORT_FILES = ("report.html", "report.md", "scores.csv", "run.json")
+_FILES = {"documents": (*_REPORT_FILES, "split.json"), "search": ("report.md", "scores.csv", "search.json")}
 
 
 def run_tables(run: Run, details: bool = False, translate: Callable[[str], str] = str, has_files: bool = False) -> None:
@@ -92,11 +94,10 @@ def search_tables(run: SearchRun) -> None:
     print_notes(run.notes)
 
 
-def written_files(
-    folder: Path | None, names: Sequence[str] = ("report.html", "report.md", "scores.csv", "run.json")
-) -> None:
-    """Print which files were written to a folder, if one was."""
+def written_files(folder: Path | None, task: str) -> None:
+    """Print which files the results of a task were written to, if there is a folder for them."""
     if folder is not None:
+        names = _FILES.get(task, _REPORT_FILES)
         out.print(f"written to {folder}: {', '.join(names)}", style="dim")
 
 
@@ -160,7 +161,7 @@ def _print_details(table: DetailTable, only_extremes: bool) -> None:
     out.print()
     for i, block in enumerate([measures] if fits else [[measure] for measure in measures]):
         console.print_table("" if i else table.title, _direction_table(table, block, only_extremes))
-    if any(row.shared is not None for row in table.rows):
+    if table.has_shared:
         out.print(Text("shared: training concepts that both languages have", "dim"))
     if only_extremes:
         out.print(Text(f"the best {SHOWN_EXTREMES} and the worst {SHOWN_EXTREMES} of {len(table.rows)} pairs", "dim"))
@@ -169,15 +170,14 @@ def _print_details(table: DetailTable, only_extremes: bool) -> None:
 
 
 def _direction_table(details: DetailTable, measures: Sequence[Measure], only_extremes: bool) -> Table:
-    has_shared = any(row.shared is not None for row in details.rows)
     columns = [f"{MEASURE_NAMES[m]} P@{k}" if k == 1 else f"P@{k}" for m in measures for k in CUTOFFS]
-    table = console.figure_table(("", *columns, *["shared"] * has_shared))
+    table = console.figure_table(("", *columns, *["shared"] * details.has_shared))
     for rows in _extremes(details.rows) if only_extremes else [details.rows]:
         for row in rows:
             for side, (source, target) in enumerate(((row.first, row.second), (row.second, row.first))):
                 cells = [row.by_measure[measure][side] for measure in measures]
                 if any(cells):
-                    shared = [format_count(row.shared)] * has_shared
+                    shared = [format_count(row.shared)] * details.has_shared
                     table.add_row(Text(f"{source} > {target}"), *_figures(cells), *shared)
         table.add_section()
     table.add_row("mean", *_figures([details.means[measure] for measure in measures]), style="bold")

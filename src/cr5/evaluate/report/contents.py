@@ -77,6 +77,11 @@ class DetailTable:
     def title(self) -> str:
         return system_name(self.system, self.regime)
 
+    @property
+    def has_shared(self) -> bool:
+        """Whether it is known how many training concepts a pair shares."""
+        return any(row.shared is not None for row in self.rows)
+
 
 class SummaryCell(NamedTuple):
     """A system's mean by one measure; ``partial`` where other systems of the regime answer in more directions.

@@ -62,7 +62,7 @@ def describe_accounting(facts: Mapping[str, Any]) -> str:
         "short": f"with fewer than {length[0]:,} different words" if length else "with too few different words",
         "long": f"with more than {length[1]:,} different words" if length else "with too many different words",
         "set_aside": "as versions of a document held out in another language",
-        "single": "without a counterpart to train with",
+        "single": "without a counterpart of suitable length",
     }
     left_out = {key: total[key] for key in reasons if total[key]}
     sentence = (

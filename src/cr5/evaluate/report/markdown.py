@@ -97,13 +97,12 @@ def _examples(examples: Sequence[ReportExample]) -> list[str]:
 
 
 def _details(table: DetailTable) -> list[str]:
-    has_shared = any(row.shared is not None for row in table.rows)
     blocks = [(MEASURE_NAMES[measure], side) for measure in PAPER_MEASURES for side in ("l1", "l2")]
     columns = [f"{side} {measure} P@{k}" if k == 1 else f"P@{k}" for measure, side in blocks for k in CUTOFFS]
-    lines = table_head(["l1", "l2", *columns, *["shared"] * has_shared], text_columns=2)
+    lines = table_head(["l1", "l2", *columns, *["shared"] * table.has_shared], text_columns=2)
     for row in table.rows:
         values = [format_percent(cell.precision[k] if cell else None) for cell in row.cells for k in CUTOFFS]
-        shared = [format_count(row.shared)] * has_shared
+        shared = [format_count(row.shared)] * table.has_shared
         lines.append(table_row([_escape(row.first), _escape(row.second), *values, *shared]))
     lines.append("")
     for measure in MEASURES:

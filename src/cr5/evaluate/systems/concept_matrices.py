@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from cr5._typing import Array, Ints, Sparse
+from cr5.corpus.texts import shared_numbers
 from cr5.errors import needs_package
 from cr5.evaluate.systems.fitted_system import FittedSystem, NotApplicableError
 from cr5.evaluate.texts import TokenisedTexts
@@ -63,21 +64,30 @@ class MappedSystem(TfidfSystem):
         return document_vectors(X, V, np.zeros(V.shape[1], np.float32))
 
 
+def fit_vocabularies(training: Mapping[str, TokenisedTexts], weighting: Weighting) -> dict[str, Vocabulary]:
+    """The vocabulary of every language."""
+    return {lang: fit_vocabulary(texts.counts, weighting) for lang, texts in training.items()}
+
+
+def vocabulary_sizes(features: Mapping[str, Vocabulary]) -> dict[str, int]:
+    """The number of words of every language, for reports."""
+    return {lang: len(vocabulary.words) for lang, vocabulary in features.items()}
+
+
 def fit_tfidf(
     training: Mapping[str, TokenisedTexts], weighting: Weighting
 ) -> tuple[dict[str, Vocabulary], dict[str, Sparse]]:
     """Every language's vocabulary and its documents' TF-IDF rows."""
-    features = {lang: fit_vocabulary(texts.counts, weighting) for lang, texts in training.items()}
+    features = fit_vocabularies(training, weighting)
     return features, {lang: vocabulary.transform(training[lang].counts) for lang, vocabulary in features.items()}
 
 
 def shared_concepts(training: Mapping[str, TokenisedTexts], name: str) -> Ints:
     """The concepts that two or more languages have, sorted; the others relate no languages to each other."""
-    all_concepts = np.concatenate([np.unique(texts.concepts) for texts in training.values()])
-    concepts, languages = np.unique(all_concepts, return_counts=True)
-    if not (languages > 1).any():
+    concepts = shared_numbers(texts.concepts for texts in training.values())
+    if not len(concepts):
         raise NotApplicableError(f"{name} needs training concepts that two languages share; there are none")
-    return np.asarray(concepts[languages > 1])
+    return concepts
 
 
 def sum_by_concept(X: Sparse, concepts: Ints, chosen: Ints) -> Sparse:
@@ -127,7 +137,7 @@ def split_by_language(stacked: Array, features: Mapping[str, Vocabulary]) -> dic
 def svd_report(features: Mapping[str, Vocabulary], concepts: Ints, svd: TruncatedSvd) -> dict[str, Any]:
     return {
         "concepts": len(concepts),
-        "words": {lang: len(vocabulary.words) for lang, vocabulary in features.items()},
+        "words": vocabulary_sizes(features),
         "rank": len(svd.values),
         "signature": f"rank {len(svd.values)}",
     }

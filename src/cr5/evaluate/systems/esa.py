@@ -7,7 +7,13 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from cr5._typing import Ints, Sparse
-from cr5.evaluate.systems.concept_matrices import TfidfSystem, fit_tfidf, sparse_unit_rows, sum_by_concept
+from cr5.evaluate.systems.concept_matrices import (
+    TfidfSystem,
+    fit_tfidf,
+    sparse_unit_rows,
+    sum_by_concept,
+    vocabulary_sizes,
+)
 from cr5.evaluate.systems.fitted_system import FittedSystem, NotApplicableError
 from cr5.evaluate.texts import TokenisedTexts
 from cr5.features.tfidf import Weighting
@@ -33,7 +39,7 @@ def cl_esa(
     features, blocks = fit_tfidf(training, Weighting(idf_power=2.0, subwords=False))
     concepts = {lang: texts.concepts for lang, texts in training.items()}
     report = {  # "strongest": the top cosines, as stored runs name them
-        "words": {lang: len(vocabulary.words) for lang, vocabulary in features.items()},
+        "words": vocabulary_sizes(features),
         "index": index_size,
         "strongest": top_cosines,
         "signature": f"index {index_size}, strongest {top_cosines}",

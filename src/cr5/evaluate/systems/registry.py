@@ -27,7 +27,10 @@ from cr5.progress import ProgressCallback, no_progress
 from cr5.settings import Settings, make_settings
 
 SystemRole: TypeAlias = Literal["own", "baseline", "upper bound"]
-"""What a system is in a comparison: cr5 itself, a baseline, or the upper bound."""
+"""What a system is in a comparison: cr5 itself, a baseline, or TF-IDF within one language, the upper bound.
+
+It bounds what shared words find; a system that learns what words mean can exceed it.
+"""
 
 
 @dataclass(frozen=True)

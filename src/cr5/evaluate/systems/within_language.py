@@ -2,19 +2,17 @@
 
 from collections.abc import Mapping
 
-from cr5.evaluate.systems.concept_matrices import TfidfSystem
+from cr5.evaluate.systems.concept_matrices import TfidfSystem, fit_vocabularies, vocabulary_sizes
 from cr5.evaluate.systems.fitted_system import FittedSystem
 from cr5.evaluate.texts import TokenisedTexts
-from cr5.features.tfidf import Weighting, fit_vocabulary
+from cr5.features.tfidf import Weighting
 from cr5.retrieval.block_products import Matrix
 
 
 def within_language(training: Mapping[str, TokenisedTexts], *, rank: int, seed: int) -> FittedSystem:
     """Every language's own TF-IDF rows."""
-    weighting = Weighting(idf_power=1.0, subwords=False)
-    features = {lang: fit_vocabulary(texts.counts, weighting) for lang, texts in training.items()}
-    report = {"words": {lang: len(vocabulary.words) for lang, vocabulary in features.items()}}
-    return _WithinLanguage("TF-IDF", features, report)
+    features = fit_vocabularies(training, Weighting(idf_power=1.0, subwords=False))
+    return _WithinLanguage("TF-IDF", features, {"words": vocabulary_sizes(features)})
 
 
 class _WithinLanguage(TfidfSystem):

@@ -118,7 +118,8 @@ def count_by_use(held_out: HeldOutDocuments) -> dict[str, dict[str, int]]:
     """What becomes of the documents in every language: "read" is the sum of the six counts after it.
 
     trained: joint training may use it. held_out: it is a query or a candidate. short, long: it has too few or too many
-    different words. set_aside: its concept is held out in another language. single: no other language has its concept.
+    different words. set_aside: its concept is held out in another language. single: no other language has a document of
+    suitable length of its concept.
     "documents" are those of suitable length, and "concepts" what these are about.
     """
     split, filtered = held_out.split, held_out.filtered_corpus

@@ -47,7 +47,10 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 class Location(NamedTuple):
-    """Where a store is: its own folder, the address that the user passed as ``store``, and the table on a server."""
+    """Where a store is: its own folder, the address that the user passed as ``store``, and the table on a server.
+
+    The table is the one in ``new_record``; None for a store in the folder.
+    """
 
     folder: Path
     address: str = FOLDER_ADDRESS
@@ -86,9 +89,10 @@ class FullTextStats(NamedTuple):
 class Store(ABC):
     """Rows by id. Readers never wait for writers; threads may share a store.
 
-    Every row has a vector of length 1 (rank numbers) and its ``hubness``: one number for each language. It
-    may have terms, by which ``search_terms`` finds it, and ``fields``, JSON text, by which filters (``where``) choose
-    rows. A store that an earlier version of cr5 wrote has no column for fields; all of them are empty.
+    Every row has a vector of length 1 (rank numbers) and its ``hubness``: its neighbourhood mean of CSLS in each
+    language. It may have terms, by which ``search_terms`` finds it, and ``fields``, JSON text, by which filters
+    (``where``) choose rows. A store that an earlier version of cr5 wrote has no column for fields; all of them are
+    empty.
     """
 
     label: ClassVar[str]  # the name of the database as users know it
@@ -331,9 +335,10 @@ class Store(ABC):
         """Compact the files; build or update the approximate index if there are enough rows."""
 
     def stats(self) -> dict[str, Any]:
-        """``store``, ``rank``, ``extras`` (the number of languages), ``rows``, ``unindexed``, ``bytes`` and ``index``.
+        """``store``, ``rank``, ``extras``, ``rows``, ``unindexed``, ``bytes``, ``index``, ``full_text`` and ``fields``.
 
-        ``index`` is the type of the approximate index, or "none"; ``unindexed`` are the rows that it does not have.
+        ``extras`` is the number of languages of the model, each with a number of ``hubness``. ``index`` is the type of
+        the approximate index ("cells": IVF, in a folder), or "none"; ``unindexed`` are the rows that it does not have.
         ``full_text`` is the number of rows that have terms, and ``fields`` whether rows can have fields.
         """
         about = {
@@ -348,13 +353,16 @@ class Store(ABC):
     def close(self) -> None:
         """Release files and connections."""
 
-    # What the methods above call after they have checked their arguments: ``columns`` are stored, keys are valid.
+    # What the methods above call after they have checked their arguments: keys are valid; ``columns`` are one or more
+    # stored columns, without duplicates. Results have them in this order.
 
     @abstractmethod
-    def _upsert(self, table: pa.Table, terms: TermCounts | None) -> None: ...
+    def _upsert(self, table: pa.Table, terms: TermCounts | None) -> None:
+        """Insert or replace rows of different ids, and replace their terms, by none if None, in one transaction."""
 
     @abstractmethod
-    def _delete(self, keys: list[str]) -> int: ...
+    def _delete(self, keys: list[str]) -> int:
+        """Delete rows with their hubness and terms; return how many existed."""
 
     @abstractmethod
     def _read_ids(self, keys: list[str], columns: list[str]) -> pa.Table:
@@ -365,33 +373,41 @@ class Store(ABC):
         return take_ids(rows, ids).select(columns)
 
     @abstractmethod
-    def _scan(self, columns: list[str], restriction: Restriction, batch_rows: int) -> Iterator[pa.RecordBatch]: ...
+    def _scan(self, columns: list[str], restriction: Restriction, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a restriction as of the call, in any order, in batches of at most ``batch_rows``."""
 
     @abstractmethod
-    def _set_hubness(self, batches: Iterable[tuple[list[str], Floats]]) -> None: ...
+    def _set_hubness(self, batches: Iterable[tuple[list[str], Floats]]) -> None:
+        """Replace the hubness (rows x languages) of the rows with these ids; ignore ids without a row."""
 
     @abstractmethod
     def _nearest(
         self, vectors: Floats, k: int, restriction: Restriction, columns: list[str], exact: bool
-    ) -> list[pa.Table]: ...
+    ) -> list[pa.Table]:
+        """For each vector the k rows of a restriction with the largest inner product, best first, ties in any order.
+
+        A column "cosine" (float32) with the inner products is added at the end.
+        """
 
     @abstractmethod
-    def _search_terms(
-        self, words: QueryKeys, lang: str, k: int, columns: list[str], where: Filter | None
-    ) -> pa.Table: ...
+    def _search_terms(self, words: QueryKeys, lang: str, k: int, columns: list[str], where: Filter | None) -> pa.Table:
+        """The k rows with the largest BM25, best first, ties in any order; a column "bm25" (float32) is added."""
 
     def _search_term_ids(self, words: QueryKeys, lang: str, k: int, where: Filter | None) -> dict[str, float]:
         rows = self._search_terms(words, lang, k, ["id"], where)
         return dict(zip(rows["id"].to_pylist(), rows["bm25"].to_pylist(), strict=True))
 
     @abstractmethod
-    def _document_frequencies(self, terms: list[str], lang: str) -> list[int]: ...
+    def _document_frequencies(self, terms: list[str], lang: str) -> list[int]:
+        """For each of different terms, how many rows of a language have it."""
 
     @abstractmethod
-    def _add_terms(self, keys: list[str], terms: TermCounts) -> None: ...
+    def _add_terms(self, keys: list[str], terms: TermCounts) -> None:
+        """Give terms, a row for each key, to those rows that exist and have none."""
 
     @abstractmethod
-    def _stats(self) -> dict[str, Any]: ...
+    def _stats(self) -> dict[str, Any]:
+        """``rows``, ``unindexed``, ``bytes`` and ``index`` of ``stats``."""
 
     def _existing_columns(self, columns: Sequence[str]) -> list[str]:
         """Check that columns exist; remove duplicates."""

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from cr5._typing import Ints
 from cr5.corpus.documents import SCHEMA
 from cr5.corpus.duplicates import Duplicates
+from cr5.corpus.texts import shared_numbers
 from cr5.sources.wikipedia.corpus_folder import ORIGIN_KEY, check_run, corpus_file, read_origin
 from cr5.sources.wikipedia.plan import WikipediaRequest
 from cr5.sources.wikipedia.work_files import reading_table, write_table
@@ -46,11 +47,8 @@ class PublishedLanguage(NamedTuple):
 
 def find_shared_items(languages: Mapping[str, Sequence[Path]]) -> Ints:
     """The sorted items that at least two languages have, from the shards of each."""
-    per_language = [
-        np.unique(np.concatenate([_items(path) for path in paths])) for paths in languages.values() if paths
-    ]
-    items, counts = np.unique(np.concatenate(per_language or [np.empty(0, np.int64)]), return_counts=True)
-    return items[counts > 1]
+    per_language = [np.concatenate([_items(path) for path in paths]) for paths in languages.values() if paths]
+    return shared_numbers(per_language or [np.empty(0, np.int64)])
 
 
 def publish(task: PublishingTask) -> PublishedLanguage:

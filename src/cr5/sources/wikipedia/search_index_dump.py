@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple, cast
 from cr5.corpus.documents import Document
 from cr5.corpus.tables import RecordError, check_unicode
 from cr5.errors import CorpusError
-from cr5.message_parts import quoted
+from cr5.message_parts import json_value
 from cr5.sources.files import ErrorHandler, corpus_errors, lines, open_source
 from cr5.sources.wikipedia import wikitext
 from cr5.sources.wikipedia.dump_reader import NAMESPACE, PAGES, FileRange, ReadingContext
@@ -153,7 +153,7 @@ def _page_id(action: str) -> int:
     parameters = next(iter(_parsed(action).values()))
     page_id = parameters.get("_id") if isinstance(parameters, dict) else None
     if not _PAGE_ID.fullmatch(str(page_id)):
-        raise RecordError("no page id", f"{_shown(page_id)} is not a page id; download it again")
+        raise RecordError("no page id", f"{json_value(page_id)} is not a page id; download it again")
     return int(str(page_id))
 
 
@@ -168,7 +168,7 @@ def _parsed(line: str) -> dict[str, Any]:
         message = "broken JSON, nested too deeply or a number too long; download it again"
         raise RecordError("broken JSON", message) from None
     if not isinstance(value, dict):
-        raise RecordError("broken JSON", f"{_shown(value)} is not a JSON object; download it again")
+        raise RecordError("broken JSON", f"{json_value(value)} is not a JSON object; download it again")
     return value
 
 
@@ -178,7 +178,7 @@ def _string(fields: dict[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise RecordError("wrong type", f"the {name} is not a string but {_shown(value)}; download it again")
+        raise RecordError("wrong type", f"the {name} is not a string but {json_value(value)}; download it again")
     return check_unicode(value, f"the {name}")
 
 
@@ -188,10 +188,3 @@ def _is_disambiguation(templates: object) -> bool:
         return False
     names = (name[name.find(":") + 1 :] for name in templates if isinstance(name, str))
     return wikitext.is_disambiguation("".join(f"{{{{{name}}}}}" for name in names))
-
-
-def _shown(value: object) -> str:
-    """A value as it appears in messages, shortened."""
-    if isinstance(value, dict | list):
-        return "an object" if isinstance(value, dict) else "a list"
-    return quoted(value) if isinstance(value, str) else json.dumps(value)[:40]

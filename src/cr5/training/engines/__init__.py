@@ -7,14 +7,11 @@ of one) and *concepts*. It can add a language's documents, apply a plain functio
 NumPy out, and compute the products that lead from one partition to another. Nothing outside this package names the
 device or the worker that holds arrays of a fit.
 
-Six words for parts:
+Three words for parts:
 
     block  the part of a partition that one array covers, such as one language or one shard
     shard  a range of a language's documents on one worker
-    piece  a run of nonzeros of one sparse row
     chunk  some neighbouring rows, as many as a function is called on at a time
-    span   some neighbouring chunks, which one thread takes one after another
-    panel  some neighbouring columns of a dense matrix, few enough for the cache
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -66,7 +63,10 @@ class Partition(Protocol):
 
 
 class Engine(Protocol):
-    """Holds the data of a fit and runs functions where the data is."""
+    """Holds the data of a fit and runs functions where the data is.
+
+    An engine that starts what has to be stopped, such as a cluster, is a context manager.
+    """
 
     langs: list[str]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # compiled loops, which are loaded when a fit begins
 
 CHUNK_ROWS = 2048  # rows per call of a mapped function; they stay in the cache between its operations
 NONZEROS_AT_ONCE = 2**22  # nonzeros per step of a pass over a sparse matrix, to keep temporary arrays small
-MAX_SPANS = 256  # about this many spans of rows, or one per chunk if there are fewer chunks
+MAX_SPANS = 256  # about this many spans (neighbouring chunks for one thread), or one per chunk if there are fewer
 SCRATCH_BYTES = 2**28  # part of a memory budget that is reserved for temporary arrays, whatever the data
 
 

@@ -2,7 +2,7 @@
 
 Every array is a Dask future, computed by a pure task from other futures and from small matrices, and never
 written into: what is lost with a worker is computed again, to the same bits, from what the others still have.
-A *slot* is the number of a worker, which another one takes over when that is lost; a *handle* is a result that
+A *slot* is a worker number, which another worker takes over when one is lost; a *handle* is a result that
 stays on a worker, with its slot. The engine assigns everything to a slot once: shards in order, so that a language
 is on few workers; the words of a language where most of its shards are; concepts in ranges, one for each slot.
 """

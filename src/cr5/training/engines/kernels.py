@@ -2,8 +2,8 @@
 
 The speed is that of loading rows of V, one for every nonzero of X. Three things keep them in the caches: V is
 divided into panels of columns, each copied to rows of whole, aligned cache lines; a panel's row of U stays in
-registers while its nonzeros are added up; and the rows of X are cut where their indices leave a block of V, so
-that a core finishes one block, which its second-level cache holds, before the next. Where the rows of V or U are
+registers while its nonzeros are added up; and the rows of X are cut into pieces where their indices leave a block of V,
+so that a core finishes one block, which its second-level cache holds, before the next. Where the rows of V or U are
 used too rarely for that to pay, the rows of X are multiplied one by one, with V where it is.
 
 Whatever the panels, blocks and threads, an element of U is one chain of multiply-adds in the order of

@@ -40,7 +40,12 @@ class LocalPartition(ABC):
 
 
 class LocalEngine:
-    """Languages, blocks and partitions; word counts are arrays in memory, or ``scratch`` arrays."""
+    """Languages, blocks and partitions; word counts are arrays in memory, or ``scratch`` arrays.
+
+    A subclass adds all other methods of ``Engine``: ``put``, which calls ``_add_language`` and ``_add_block``,
+    ``block_info`` with ``_subword_info``, ``subset`` with ``_without_documents``, ``compute``, ``check_memory``,
+    ``fetch_documents``, and the products and sums.
+    """
 
     scratch: "ScratchArrays | None" = None
 
@@ -66,7 +71,11 @@ class LocalEngine:
         return count_corpus(batches, tokeniser, threads=threads, scratch=self.scratch, progress=progress)
 
     def _add_language(self, lang: str, words: int, matrix: Any | None) -> None:
-        """Add a language without documents; ``matrix`` is its M, in the engine's own form."""
+        """Add a language without documents.
+
+        ``matrix`` is its M in the engine's own form, with the attributes ``nonzeros`` and ``X``, whose shape is words x
+        subwords; None for a language without subwords.
+        """
         self.langs.append(lang)
         self.words.add(words)
         self.subword_matrices.append(matrix)
@@ -83,7 +92,10 @@ class LocalEngine:
         return (M.X.shape[1], M.nonzeros) if M else (0, 0)
 
     def _add_block(self, block: Any, documents: int, concepts: int) -> None:
-        """Add a block of documents, whose concepts have numbers below ``concepts``."""
+        """Add a block of documents, whose concepts have numbers below ``concepts``.
+
+        ``block`` is in the engine's own form; its attribute ``language`` is the position of its language in ``langs``.
+        """
         self.blocks.append(block)
         self.documents.add(documents)
         if not self.concepts.sizes or concepts > self.concepts.sizes[0]:

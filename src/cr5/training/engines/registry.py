@@ -1,7 +1,4 @@
-"""The engines by name: "gpu" is the class GpuEngine of the module gpu; its options are those of the constructor.
-
-The class is named after the engine: gpu -> GpuEngine.
-"""
+"""The engines by name: "gpu" is the class GpuEngine of the module gpu; its options are those of the constructor."""
 
 import inspect
 from collections.abc import Iterator

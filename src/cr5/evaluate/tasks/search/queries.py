@@ -1,4 +1,4 @@
-"""Queries made of the documents of an index: their texts, which documents are right, and what BM25 receives."""
+"""Queries made from the documents of an index: their texts, which documents are right, and what BM25 receives."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ REFERENCES: dict[QueryType, str] = {
     "typo": "the title of the version in that language, without a typo",
 }
 """The types of queries, and what BM25 receives instead of a query in another language."""
-BY_TITLE = ("title", "question", "typo")  # queries that are made of a title alone
+BY_TITLE = ("title", "question", "typo")  # queries that are made from a title alone
 CHARACTERS: dict[str, tuple[float, float]] = {
     "sentence-short": (0, query_texts.SHORT_CHARACTERS - 1),
     "sentence-medium": (query_texts.SHORT_CHARACTERS, query_texts.MEDIUM_CHARACTERS),
@@ -63,7 +63,7 @@ def is_validation(concept: str) -> bool:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A document and the text that was made of it, which may turn out to be ambiguous."""
+    """A document and the text that was made from it, which may turn out to be ambiguous."""
 
     row: int
     position: float
@@ -155,7 +155,7 @@ class QueryMaker:
             return {}
         result: dict[tuple[str, str], set[str]] = {}
         for document_id, lang, concept, title, text in scan_texts(self.index, list(self.languages)):
-            contained = sentences[lang].intersection(query_texts.split_sentences(text)) if sentences[lang] else set()
+            contained = sentences[lang].intersection(query_texts.split_at_stops(text)) if sentences[lang] else set()
             if strings:
                 contained |= strings.intersection(map(str.casefold, query_texts.codes(f"{concept}\n{title}\n{text}")))
             for part in contained:
@@ -183,7 +183,7 @@ class QueryMaker:
         own: Sequence[tuple[_Candidate, SearchQuery]],
         occurrences: Mapping[tuple[str, str], set[str]],
     ) -> list[SearchQuery]:
-        """The same queries, each for documents in one other language, the languages in turn."""
+        """The same queries, each for documents in one other language; the other languages take turns."""
         result = []
         for number, (candidate, query) in enumerate(own):
             others = [lang for lang in self.languages if lang != query.source]
@@ -234,7 +234,7 @@ class QueryMaker:
 def _equivalent(documents: LanguageDocuments, query_type: QueryType, rows: Iterable[int]) -> set[int]:
     """Documents and those that no query of the type can tell from them.
 
-    These have the same text or, if the queries are made of titles, the same title.
+    These have the same text or, if the queries are made from titles, the same title.
     """
     result = set[int]()
     for row in rows:
@@ -253,7 +253,7 @@ def _is_eligible(documents: LanguageDocuments, row: int, query_type: QueryType) 
 
 
 def _make(documents: LanguageDocuments, query_type: QueryType, title: str, text: str, position: float) -> Iterable[str]:
-    """The texts of a type that can be made of a document: one or none, and several strings."""
+    """The texts of a type that can be made from a document: one or none, and several strings."""
     if query_type == "string":
         found = query_texts.codes(f"{title}\n{text}")
         start = int(position * len(found))

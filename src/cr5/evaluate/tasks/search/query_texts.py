@@ -43,8 +43,12 @@ _MISSING_SPACE = re.compile(r"[^\W\d_]+\.[^\W\d_]+")  # with a capital after the
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def split_sentences(text: str) -> list[str]:
-    """The sentences and lines of a text; every full stop before a space ends one."""
+def split_at_stops(text: str) -> list[str]:
+    """The sentences and lines of a text; every full stop before a space ends one.
+
+    Unlike ``features.sentences.split_sentences``, which knows abbreviations: the same index and seed must give the same
+    queries as those of published figures.
+    """
     ends = [match.end() for match in SENTENCE_END.finditer(text)]
     return [part for begin, end in pairwise([0, *ends, len(text)]) if (part := text[begin:end].strip())]
 
@@ -53,7 +57,7 @@ def sentence(documents: LanguageDocuments, text: str, position: float) -> str | 
     """A whole sentence of a text, neither very short nor very long."""
     usable = [
         part
-        for part in split_sentences(text)
+        for part in split_at_stops(text)
         if len(part) <= MAX_SENTENCE_CHARACTERS and len(documents.key(part).split()) >= MIN_SENTENCE_WORDS
     ]
     return at_position(usable, position) if usable else None

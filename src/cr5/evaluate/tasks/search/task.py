@@ -41,8 +41,8 @@ def search(
     """Measure how well an index finds documents by queries whose answers are known, compared with BM25.
 
     Queries are made out of the documents, or come from a file. They search documents in their own language, for the
-    document that they were made of, and in another: for any document of the same concept, if there is one. A text that
-    fits several documents equally is not used, and of documents with the same title or the same text any is right.
+    document that they were made from, and in another: for any document of the same concept, if there is one. A text
+    that fits several documents equally is not used, and of documents with the same title or the same text any is right.
     BM25 searches title and text of the documents in the language that is searched. Across languages it gets the true
     translation of the query where there is one, such as the title of the other document, and otherwise a text of the
     other document, which is an upper bound; the notes of the run say which.
