@@ -134,7 +134,10 @@ class DenseRelevance:
         weight = dict(zip(dict.fromkeys(tokens), (word.weight for word in words), strict=True))
         pairs = {(a, b): min(weight[a], weight[b]) for a, b in pairwise(tokens)}
         present = sum(value for (a, b), value in pairs.items() if f"{a} {b}" in f"{d.title} {d.text}".lower())
-        return present / sum(pairs.values()) if pairs else 0
+        if not pairs:
+            return 0
+        says = sum(pairs.values()) / max(weight.values()) if len(tokens) <= 4 else 1
+        return min(says, 1) * present / sum(pairs.values())
 
     def title_match(self, title: str, words: list[QueryWord], total: float, idf: dict[str, float]) -> float:
         title_words = title.lower().split()

@@ -5,13 +5,17 @@ import pytest
 from cr5.features.tokeniser import Tokeniser
 from cr5.index.query_words import WeightedQuery
 from cr5.index.terms import QueryWord
-from cr5.index.word_pairs import MAX_TOKENS, WordPair, share_of_pairs, word_pairs
+from cr5.index.word_pairs import FEW_TOKENS, MAX_TOKENS, WordPair, informativeness, share_of_pairs, word_pairs
+
+
+def weighted(tokens: list[str], weights: dict[str, float] | None, lang: str) -> WeightedQuery:
+    words = [QueryWord((weights or {}).get(word, 1.0), {word: 1.0}) for word in dict.fromkeys(tokens)]
+    return WeightedQuery(lang, words, float(len(words)), {})
 
 
 def pairs_of(text: str, weights: dict[str, float] | None = None, lang: str = "en") -> list[WordPair]:
     tokens = Tokeniser().words(text, lang)
-    words = [QueryWord((weights or {}).get(word, 1.0), {word: 1.0}) for word in dict.fromkeys(tokens)]
-    return word_pairs(text, tokens, WeightedQuery(lang, words, float(len(words)), {}))
+    return word_pairs(text, tokens, weighted(tokens, weights, lang))
 
 
 @pytest.mark.parametrize(
@@ -44,3 +48,20 @@ def test_a_repeated_pair_counts_once_and_one_word_or_very_many_have_none() -> No
     assert pairs_of("clock") == pairs_of("") == []
     assert pairs_of(" ".join(f"w{i}" for i in range(MAX_TOKENS + 1))) == []
     assert share_of_pairs([], "clock") == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("the dog", 0.1),  # 0.3 of 3
+        ("the the dog", 0.2),
+        ("black dog", 2 / 3),
+        ("big black dog", 1.0),  # 2 + 2 of 3: not more than 1
+        ("the.dog", 1.0),  # written without a space
+        (" ".join(["the"] * FEW_TOKENS) + " dog", 1.0),  # a longer query
+    ],
+)
+def test_a_pair_of_a_rare_and_a_common_word_says_little_in_a_short_query(query: str, expected: float) -> None:
+    weights = {"the": 0.3, "dog": 3.0, "black": 2.0, "big": 2.0}
+    tokens = Tokeniser().words(query, "en")
+    assert informativeness(pairs_of(query, weights), tokens, weighted(tokens, weights, "en")) == pytest.approx(expected)

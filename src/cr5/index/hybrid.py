@@ -4,7 +4,7 @@ In the language of the query, words decide. With W, the share of the query that 
 of the document, or of its best passage, divided by the total weight of the query), T, how well its title matches, and
 A, the share of the neighbouring words of the query that are neighbours in the document, too,
 
-    E = W + (1 - W) T^TITLE_POWER + PAIR_BONUS A min(W / PAIR_SHARE, 1)
+    E = W + (1 - W) T^TITLE_POWER + PAIR_BONUS I A min(W / PAIR_SHARE, 1)
     relevance = bounded(E + TIE_WEIGHT csls(q, d))
 
 and a document that vectors alone find has at most ``DENSE_LIMIT``. In other languages, the best documents e in the
@@ -29,6 +29,7 @@ Symbols:
     q, d, p     the query, a document, and a passage of it
     e, w(e)     a document that serves as the query, and its weight
     W, T, A, L  matches from 0 to 1: of words, of the title, of neighbouring words, and literal ones
+    I           how much the neighbouring words of the query say beyond the words (``word_pairs.informativeness``)
     E           the evidence of words, title and neighbouring words together
     z, y        the similarity of a document in another language, and that of its nearest passage
     R, Q        the largest relevance that z and y can give
@@ -52,7 +53,7 @@ from cr5.index.results import DOCUMENT_COLUMNS
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import CandidateRows
 from cr5.index.terms import different_words
-from cr5.index.word_pairs import share_of_pairs, word_pairs
+from cr5.index.word_pairs import informativeness, share_of_pairs, word_pairs
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
 
@@ -159,9 +160,10 @@ class HybridSearch:
         pairs = word_pairs(self.query.text, self.query.tokens, weighted)
         best = best_first(candidates.evidence, candidates.ids, PAIR_DEPTH) if pairs else []
         position = {candidates.ids[i]: i for i in best}
+        most = PAIR_BONUS * informativeness(pairs, self.query.tokens, weighted) if pairs else 0.0
         for row in self.snapshot.store.records(list(position), DOCUMENT_COLUMNS) if len(best) > 1 else []:
             i, self.records[row["id"]] = position[row["id"]], row
-            bonus = PAIR_BONUS * share_of_pairs(pairs, row["title"], row["text"])
+            bonus = most * share_of_pairs(pairs, row["title"], row["text"])
             bonus *= min(candidates.part_values[i, WORDS] / PAIR_SHARE, 1.0)
             candidates.part_values[i, WORDS] += bonus
             candidates.evidence[i] += bonus

@@ -13,6 +13,7 @@ from cr5.index.query_words import WeightedQuery
 from cr5.index.recent import cached_for_recent_texts
 
 MAX_TOKENS = 32  # a longer query is specific enough without pairs
+FEW_TOKENS = 4  # in a query of up to this many tokens, pairs of a rare and a common word say little
 
 
 class WordPair(NamedTuple):
@@ -36,6 +37,18 @@ def word_pairs(text: str, tokens: Sequence[str], weighted: WeightedQuery) -> lis
         pair = frozenset({written, f"{first} {second}"})
         pairs[pair] = WordPair(pair, min(weight[first], weight[second]))
     return [pair for pair in pairs.values() if pair.weight > 0]
+
+
+def informativeness(pairs: Sequence[WordPair], tokens: Sequence[str], weighted: WeightedQuery) -> float:
+    """How much the pairs say beyond their words, from 0 to 1: the sum of their weights, in largest weights of a word.
+
+    A pair of a rare and a common word, such as "the dog", says hardly more than the rare word. It is 1 for a longer
+    query, and if a pair is written without a space, as codes are.
+    """
+    is_written_together = any(" " not in spelling for pair in pairs for spelling in pair.spellings)
+    if len(tokens) > FEW_TOKENS or is_written_together:
+        return 1.0
+    return min(1.0, sum(pair.weight for pair in pairs) / max(word.weight for word in weighted.words))
 
 
 def share_of_pairs(pairs: Sequence[WordPair], *texts: str) -> float:
