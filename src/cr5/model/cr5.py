@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
 from copy import copy, deepcopy
 from pathlib import Path
 from textwrap import indent
@@ -23,7 +22,7 @@ from cr5.model.memory_languages import Languages, MemoryLanguages
 from cr5.model.reports import check_enlarged, describe_interruption, ridge_of, space_digest, with_language
 from cr5.model.text_encoder import TextEncoder
 from cr5.model.trained_languages import TrainedLanguages
-from cr5.progress import ProgressCallback, no_progress, stop_on_interrupt
+from cr5.progress import ProgressCallback, no_progress, stop_fit_on_interrupt
 from cr5.settings import (
     Metric,
     Rank,
@@ -181,7 +180,8 @@ class Cr5(TextEncoder):
         what was skipped. ``progress`` is called with every ``Progress``, and may be ``print``.
         ``engine`` decides where to compute (``CpuEngine(memory=...)``, ``GpuEngine()``, ``DaskEngine(...)``), by
         default on ``threads`` cores of this machine, or all of them. ``checkpoint`` names a file from which an
-        interrupted fit continues. Ctrl-C raises ``KeyboardInterrupt``, and the model is as it was before. With
+        interrupted fit continues. Ctrl-C raises ``KeyboardInterrupt``, and the model is as it was before; with a
+        ``checkpoint``, the first Ctrl-C does so after the current step, which is saved, the second at once. With
         ``on_interrupt="return"``, the first Ctrl-C after the documents are read ends the fit after the current step and
         keeps the model as it is at that point, with the warning ``Interrupted``; the second raises.
 
@@ -265,8 +265,7 @@ class Cr5(TextEncoder):
         if earlier is not None:
             read = {lang: len(counted) for lang, counted in corpus.languages.items()}
             check_enlarged(self._report["languages"], self.langs, read)
-        handler = stop_on_interrupt(progress) if on_interrupt == "return" else nullcontext(lambda: False)
-        with handler as should_stop:
+        with stop_fit_on_interrupt(on_interrupt, checkpoint, progress) as should_stop:
             (languages, report), targets = train_with_targets(
                 corpus, settings, extendable=extendable, earlier=earlier, engine=engine, checkpoint=checkpoint,
                 progress=progress, should_stop=should_stop,
