@@ -132,6 +132,21 @@ def test_another_model_needs_the_option_reindex(
     assert run_json("index", other_model, "-o", index, "--reindex")["reindexed"] is None  # it has that model
 
 
+def test_a_model_that_was_trained_again_in_the_same_way_needs_no_reindexing(
+    tmp_path: Path, model_folder: Path, corpus: Path, printed: Any, run_json: Any
+) -> None:
+    again = tmp_path / "again"
+    copy = Cr5.load(model_folder)
+    copy._report["seconds"] += 1.0  # as another run would take
+    copy.save(again)
+    assert (again / "model.json").read_bytes() != (model_folder / "model.json").read_bytes()
+    run_json("index", model_folder, corpus, "-o", tmp_path / "index")
+    out, err = printed("index", again, corpus, "-o", tmp_path / "index")
+    assert "added: 0 new, 0 replaced, 120 unchanged" in out
+    assert err == ""
+    assert run_json("index", again, "-o", tmp_path / "index", "--reindex")["reindexed"] is None
+
+
 @pytest.mark.slow
 def test_invalid_lines_are_errors_or_are_counted(tmp_path: Path, model_folder: Path, printed: Any, fails: Any) -> None:
     path = tmp_path / "bad.jsonl"
