@@ -366,6 +366,14 @@ def test_a_search_without_hits_says_why(folder: Path, printed: Any, fails: Any, 
     )
 
 
+def test_a_search_in_an_empty_index_says_that_it_is_empty(tmp_path: Path, model_folder: Path, printed: Any) -> None:
+    index = tmp_path / "index"
+    Index.create(index, model_folder).close()
+    empty = f"warning: {index}: the index has no documents; add some with cr5 index MODEL DOCS -o {index}\n"
+    assert printed("search", index, QUERY) == ("", empty)
+    assert printed("search", index, QUERY, "--where", "year>=2000") == ("", empty)
+
+
 def test_control_characters_in_documents_are_not_printed(tmp_path: Path, model_folder: Path, printed: Any) -> None:
     bad = Document("Q0", "aa", "\x1b[31m[bold]evil[/bold]\u202e " + FEW[0].text, "[red]\x1b]0;title\x07")
     write(tmp_path / "bad.jsonl", [bad])
