@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self
 import numpy as np
 
 from cr5._typing import Intercept
-from cr5.corpus.languages import canonical_code, find_language, find_text_language
+from cr5.corpus.languages import canonical_code, find_language
 from cr5.corpus.skipped import OnError, Skipped, counting_skipped
 from cr5.corpus.texts import not_a_code, one_or_several, one_path
 from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, FitNeeded, Interrupted, check_progress, one_of, warn
@@ -21,7 +21,7 @@ from cr5.model.derived import TrainedParts, merge, quantise, subset
 from cr5.model.memory_languages import Languages, MemoryLanguages
 from cr5.model.reports import check_enlarged, describe_interruption, ridge_of, space_digest, with_language
 from cr5.model.text_encoder import TextEncoder
-from cr5.model.trained_languages import TrainedLanguages
+from cr5.model.trained_languages import TrainedLanguages, find_to_load
 from cr5.progress import ProgressCallback, no_progress, stop_fit_on_interrupt
 from cr5.settings import (
     Metric,
@@ -407,9 +407,7 @@ class Cr5(TextEncoder):
 
         ``langs`` may name a language that the model encodes by a close one, see ``encode``.
         """
-        folder = open_model(
-            one_path(path, "path"), None if langs is None else one_or_several(langs), find_text_language
-        )
+        folder = open_model(one_path(path, "path"), None if langs is None else one_or_several(langs), find_to_load)
         auto = {"rank": "auto"} if folder.metadata.get("auto_rank") else {}  # missing in older models
         settings = Settings.from_json(folder.metadata["settings"] | auto)
         return cls._from_parts(settings, folder, folder.metadata["report"])
