@@ -128,6 +128,8 @@ def test_an_unknown_language_is_shown_as_it_was_given(trained: Cr5, old: Path) -
             call()
     with pytest.raises(ModelFileError, match="has no language 'IT_it'; it has en, swh, cmn"):
         Cr5.load(old, langs=["IT_it"])
+    with pytest.raises(ModelFileError, match=r"has no language 'English'; its languages are en, swh, cmn; use 'en'$"):
+        Cr5.load(old, langs="English")
 
 
 @pytest.mark.parametrize("spelling", ["zh", "cmn", "CMN", "zho"])

@@ -5,8 +5,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 
 @dataclass(frozen=True)
@@ -49,3 +50,21 @@ def stop_on_interrupt(progress: ProgressCallback = no_progress) -> Iterator[Call
         yield requested.is_set
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+@contextmanager
+def stop_fit_on_interrupt(
+    on_interrupt: Literal["raise", "return"], checkpoint: Path | None, progress: ProgressCallback = no_progress
+) -> Iterator[Callable[[], bool]]:
+    """``stop_on_interrupt`` for a fit, which is the block; with "raise", it ends with ``KeyboardInterrupt``.
+
+    With "raise" and no checkpoint there is nothing to keep, and Ctrl-C raises immediately as elsewhere.
+    """
+    if on_interrupt == "raise" and checkpoint is None:
+        yield lambda: False
+        return
+    with stop_on_interrupt(progress) as should_stop:
+        yield should_stop
+    if on_interrupt == "raise" and should_stop():
+        saved = checkpoint is not None and checkpoint.exists()
+        raise KeyboardInterrupt(*([f"the same fit with checkpoint={str(checkpoint)!r} continues"] if saved else []))

@@ -132,6 +132,21 @@ def test_another_model_needs_the_option_reindex(
     assert run_json("index", other_model, "-o", index, "--reindex")["reindexed"] is None  # it has that model
 
 
+def test_a_model_that_was_trained_again_in_the_same_way_needs_no_reindexing(
+    tmp_path: Path, model_folder: Path, corpus: Path, printed: Any, run_json: Any
+) -> None:
+    again = tmp_path / "again"
+    copy = Cr5.load(model_folder)
+    copy._report["seconds"] += 1.0  # as another run would take
+    copy.save(again)
+    assert (again / "model.json").read_bytes() != (model_folder / "model.json").read_bytes()
+    run_json("index", model_folder, corpus, "-o", tmp_path / "index")
+    out, err = printed("index", again, corpus, "-o", tmp_path / "index")
+    assert "added: 0 new, 0 replaced, 120 unchanged" in out
+    assert err == ""
+    assert run_json("index", again, "-o", tmp_path / "index", "--reindex")["reindexed"] is None
+
+
 @pytest.mark.slow
 def test_invalid_lines_are_errors_or_are_counted(tmp_path: Path, model_folder: Path, printed: Any, fails: Any) -> None:
     path = tmp_path / "bad.jsonl"
@@ -349,6 +364,14 @@ def test_a_search_without_hits_says_why(folder: Path, printed: Any, fails: Any, 
     assert fails("search", folder, "kaka", "--in", "xx") == (
         "the index has no language 'xx'; its languages are aa, bb, cc"
     )
+
+
+def test_a_search_in_an_empty_index_says_that_it_is_empty(tmp_path: Path, model_folder: Path, printed: Any) -> None:
+    index = tmp_path / "index"
+    Index.create(index, model_folder).close()
+    empty = f"warning: {index}: the index has no documents; add some with cr5 index MODEL DOCS -o {index}\n"
+    assert printed("search", index, QUERY) == ("", empty)
+    assert printed("search", index, QUERY, "--where", "year>=2000") == ("", empty)
 
 
 def test_control_characters_in_documents_are_not_printed(tmp_path: Path, model_folder: Path, printed: Any) -> None:

@@ -194,6 +194,21 @@ def test_what_is_skipped_is_counted(
     assert "also skipped, because they cannot be used: 1 broken JSON, 1 missing field" in " ".join(printed.out.split())
 
 
+def test_a_tolerance_below_the_rounding_errors_is_said_to_be_out_of_reach(
+    corpus_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note = "because rounding errors of float32 leave nothing to gain"
+    for tol, is_noted in (("1e-9", True), ("0.05", False)):
+        folder = tmp_path / tol
+        assert run(["train", str(corpus_file), "-o", str(folder), *SMALL, "--set", f"tol={tol}"]) == 0
+        printed = " ".join(capsys.readouterr().out.split())
+        report = Cr5.load(folder).report
+        assert report["converged"]
+        assert (report["residual"] > float(tol)) == is_noted
+        assert (note in printed) == is_noted
+        assert f"the fit ends when it is below {float(tol):g} (--set tol)" in printed
+
+
 def test_a_fit_that_has_not_converged_warns_and_is_saved(
     corpus_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

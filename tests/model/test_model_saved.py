@@ -192,6 +192,27 @@ def test_ctrl_c_can_end_the_fit_and_keep_the_model(documents: list[Document]) ->
     assert precision(model, held_out) > 80
 
 
+def test_ctrl_c_leaves_a_checkpoint_from_which_the_fit_continues(documents: list[Document], tmp_path: Path) -> None:
+    steps: list[float] = []
+
+    def interrupt(progress: Progress) -> None:
+        if progress.stage == "fit":
+            steps.append(progress.done)
+            if steps == [0, 1, 2]:
+                signal.raise_signal(signal.SIGINT)
+
+    before, checkpoint = signal.getsignal(signal.SIGINT), tmp_path / "fit.checkpoint"
+    model = Cr5(**SETTINGS | {"tol": 1e-3})
+    with pytest.raises(KeyboardInterrupt, match=r"with checkpoint='.*fit\.checkpoint' continues$"):
+        model.fit(documents, progress=interrupt, checkpoint=checkpoint)
+    assert model.langs == []
+    assert signal.getsignal(signal.SIGINT) is before
+    assert steps == [0, 1, 2]
+    model.fit(documents, progress=interrupt, checkpoint=checkpoint)
+    assert steps[3] == 2
+    assert model.report["steps"] > 2
+
+
 def test_ctrl_c_while_the_ridge_is_chosen_says_that_it_was_not(documents: list[Document]) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.stage == "choose the ridge":

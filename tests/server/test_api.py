@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import threading
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from serving import QUERY, StartServer, error_message
 from starlette.testclient import TestClient
 
 from cr5 import Cr5, Document
-from cr5.index import Index
+from cr5.index import Index, IngestCounts
 from cr5.server.app import create_app
 from cr5.server.handlers import beginning, web_url
 from cr5.server.projection import Projection
 from cr5.server.readiness import Readiness
 from cr5.server.reference import render_reference
+from cr5.server.schemas import AddResponse
 from cr5.server.settings import ServerSettings
 
 
@@ -191,7 +193,7 @@ def test_documents_can_be_added_replaced_found_and_deleted(
     new = {"concept": "new/one ?#", "lang": "aa", "text": text, "title": "<b>New</b>", "url": "https://x.test/?a=b",
            "fields": {"year": 2019, "tags": ["a", None], "author": {"name": "Ø"}}}  # fmt: skip
     url = "/documents/aa%3Anew%2Fone%20%3F%23"
-    counts = {"new": 0, "renewed": 0, "unchanged": 0, "blank": {}, "unknown": {}, "borrowed": {}}
+    counts = {"new": 0, "renewed": 0, "unchanged": 0, "blank": {}, "unknown": {}, "borrowed": {}, "renamed": {}}
     assert client.post("/documents", json={"documents": [new]}).json() == counts | {"new": 1}
     assert client.get(url).json() == new | {"id": "aa:new/one ?#"}
     assert client.post("/documents", json={"documents": [new]}).json() == counts | {"unchanged": 1}
@@ -206,6 +208,10 @@ def test_documents_can_be_added_replaced_found_and_deleted(
     assert error_message(client.get(url), 404) == (
         "there is no document 'aa:new/one ?#' in the index; use an id that a search returned"
     )
+
+
+def test_added_documents_are_counted_as_the_index_counts_them() -> None:
+    assert list(AddResponse.model_fields) == [counted.name for counted in fields(IngestCounts)]
 
 
 def test_embeddings_are_those_of_the_model(client: TestClient, model: Cr5) -> None:

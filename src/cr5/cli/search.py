@@ -207,7 +207,8 @@ def search(
             if value:
                 raise Cr5Error(f"{option} does not apply to --mode dense; leave out one of them")
     with closing(Index.open(index, store=store)) as opened:
-        render.warn_if_outdated(index, opened.about())
+        about = opened.about()
+        render.warn_if_outdated(index, about)
         result = opened.search(
             text,
             lang,
@@ -230,6 +231,8 @@ def search(
         kinds = field_kinds(opened) if no_document_matches and not json else {}
     if json:
         console.as_json(render.search_json(result, reasons, mode, measure, explain))
+    elif not any(about["documents"].values()):
+        console.warn(f"{index}: the index has no documents; add some with cr5 index MODEL DOCS -o {index}")
     else:
         scores = measure if mode == "dense" else "score"
         limits = {"--in": among, "--where": where, "--min-score": min_score, "--offset": offset}

@@ -42,10 +42,15 @@ def spellings_of_one_language(langs: Iterable[str]) -> list[list[str]]:
     return [[lang for code in group for lang in spellings[code]] for group in groups]
 
 
+def probably_meant(code: str, langs: Collection[str]) -> list[str]:
+    """Those of some languages that a code or name which is none of them probably means: ["en"] for "English"."""
+    tag = language_code(code.strip("'\"")) or canonical_code(code.strip("'\""))
+    found = find_language(tag, langs)
+    return [found] if found else [lang for lang in langs if primary_subtag(lang) == primary_subtag(tag)]
+
+
 def no_such_language(owner: str, code: str, langs: Collection[str], what: str = "no language") -> str:
     """The message that ``owner``, which has ``langs``, lacks a language, and which of these was probably meant."""
     problem = f"{owner} has {what} {code}; its languages are {', '.join(langs)}"
-    tag = language_code(code.strip("'\"")) or canonical_code(code.strip("'\""))
-    found = find_language(tag, langs)
-    meant = [found] if found else [lang for lang in langs if primary_subtag(lang) == primary_subtag(tag)]
+    meant = probably_meant(code, langs)
     return f"{problem}; use {' or '.join(map(repr, meant))}" if meant else problem

@@ -265,14 +265,16 @@ def model_digest(model: Path) -> str:
 
 
 def is_model_of(snapshot: Snapshot, model: Path, further_languages: bool) -> bool:
-    """Whether the model in a folder is that of a snapshot; or, if it may have further languages, encodes the same.
+    """Whether the model in a folder encodes as that of a snapshot does, whose languages it has, or further ones, too.
 
-    That is the case if it has all languages of the snapshot's model, with the same files, and its settings.
+    That is the case if its languages have the same files, and it has the same settings: a model that was trained again
+    in the same way may differ in its report.
     """
     if snapshot.record["model"] == model_digest(model):
         return True
     larger, smaller = open_model(model), open_model(snapshot.folder / "model")
-    if not further_languages or not set(smaller.langs) <= set(larger.langs):
+    further, missing = set(larger.langs) - set(smaller.langs), set(smaller.langs) - set(larger.langs)
+    if missing or (further and not further_languages):
         return False
     same_settings = larger.metadata["settings"] == smaller.metadata["settings"]
     return same_settings and larger.digest(*smaller.langs) == smaller.digest(*smaller.langs)

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
 from copy import copy, deepcopy
 from pathlib import Path
 from textwrap import indent
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Never, Self
 import numpy as np
 
 from cr5._typing import Intercept
-from cr5.corpus.languages import canonical_code, find_language, find_text_language
+from cr5.corpus.languages import canonical_code, find_language
 from cr5.corpus.skipped import OnError, Skipped, counting_skipped
 from cr5.corpus.texts import not_a_code, one_or_several, one_path
 from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, FitNeeded, Interrupted, check_progress, one_of, warn
@@ -22,8 +21,8 @@ from cr5.model.derived import TrainedParts, merge, quantise, subset
 from cr5.model.memory_languages import Languages, MemoryLanguages
 from cr5.model.reports import check_enlarged, describe_interruption, ridge_of, space_digest, with_language
 from cr5.model.text_encoder import TextEncoder
-from cr5.model.trained_languages import TrainedLanguages
-from cr5.progress import ProgressCallback, no_progress, stop_on_interrupt
+from cr5.model.trained_languages import TrainedLanguages, find_to_load
+from cr5.progress import ProgressCallback, no_progress, stop_fit_on_interrupt
 from cr5.settings import (
     Metric,
     Rank,
@@ -181,7 +180,8 @@ class Cr5(TextEncoder):
         what was skipped. ``progress`` is called with every ``Progress``, and may be ``print``.
         ``engine`` decides where to compute (``CpuEngine(memory=...)``, ``GpuEngine()``, ``DaskEngine(...)``), by
         default on ``threads`` cores of this machine, or all of them. ``checkpoint`` names a file from which an
-        interrupted fit continues. Ctrl-C raises ``KeyboardInterrupt``, and the model is as it was before. With
+        interrupted fit continues. Ctrl-C raises ``KeyboardInterrupt``, and the model is as it was before; with a
+        ``checkpoint``, the first Ctrl-C does so after the current step, which is saved, the second at once. With
         ``on_interrupt="return"``, the first Ctrl-C after the documents are read ends the fit after the current step and
         keeps the model as it is at that point, with the warning ``Interrupted``; the second raises.
 
@@ -265,8 +265,7 @@ class Cr5(TextEncoder):
         if earlier is not None:
             read = {lang: len(counted) for lang, counted in corpus.languages.items()}
             check_enlarged(self._report["languages"], self.langs, read)
-        handler = stop_on_interrupt(progress) if on_interrupt == "return" else nullcontext(lambda: False)
-        with handler as should_stop:
+        with stop_fit_on_interrupt(on_interrupt, checkpoint, progress) as should_stop:
             (languages, report), targets = train_with_targets(
                 corpus, settings, extendable=extendable, earlier=earlier, engine=engine, checkpoint=checkpoint,
                 progress=progress, should_stop=should_stop,
@@ -408,9 +407,7 @@ class Cr5(TextEncoder):
 
         ``langs`` may name a language that the model encodes by a close one, see ``encode``.
         """
-        folder = open_model(
-            one_path(path, "path"), None if langs is None else one_or_several(langs), find_text_language
-        )
+        folder = open_model(one_path(path, "path"), None if langs is None else one_or_several(langs), find_to_load)
         auto = {"rank": "auto"} if folder.metadata.get("auto_rank") else {}  # missing in older models
         settings = Settings.from_json(folder.metadata["settings"] | auto)
         return cls._from_parts(settings, folder, folder.metadata["report"])

@@ -1,6 +1,6 @@
 """The languages of a model: their words and maps, and the encoders, guessers, lexicons and scorers made from them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cr5._typing import Array
-from cr5.corpus.language_names import no_such_language
+from cr5.corpus.language_names import no_such_language, probably_meant
 from cr5.corpus.languages import find_language, find_text_language
 from cr5.corpus.texts import one_or_several
-from cr5.errors import Cr5Error, LanguageFallback, NotFittedError, warn
+from cr5.errors import Cr5Error, LanguageFallback, ModelFileError, NotFittedError, warn
 from cr5.features.language_guess import LanguageGuesser
 from cr5.model.bounded_cache import BoundedCache
 from cr5.model.language_encoder import LanguageEncoder
@@ -30,6 +30,14 @@ if TYPE_CHECKING:  # encoding needs nothing of this
 
 MAX_CACHED_GUESSERS = 4  # sets of languages whose guessers are cached
 MAX_CACHED_LEXICONS = 16
+
+
+def find_to_load(lang: str, langs: Collection[str]) -> str | None:
+    """``find_text_language`` among the languages of a saved model; if there is none but another was meant, an error."""
+    found = find_text_language(lang, langs)
+    if found is None and probably_meant(lang, langs):
+        raise ModelFileError(no_such_language("the model", repr(lang), langs))
+    return found
 
 
 class TrainedLanguages:

@@ -299,7 +299,7 @@ class AddResponse(BaseModel):
 
     By language, documents that were left out: ``blank`` have no word that the model knows, ``unknown`` are in a
     language that the model does not have. ``borrowed``: languages that it does not have, and the fallback language, a
-    close one, that it used for each.
+    close one, that it used for each. ``renamed``: codes of documents that the model has under another code.
     """
 
     new: int
@@ -308,6 +308,7 @@ class AddResponse(BaseModel):
     blank: dict[str, int]
     unknown: dict[str, int]
     borrowed: dict[str, str]
+    renamed: dict[str, str]
 
 
 class DeleteResponse(BaseModel):

@@ -102,9 +102,12 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
         f"after {plural(report['steps'], 'step')} ({state}), "
         f"{report['seconds']:.1f} s"
     )
+    is_exact = report["converged"] and report["residual"] > chosen.tol
+    rounding = "; here it ended above that, because rounding errors of float32 leave nothing to gain"
     out.print(
         "energy: the sum of the eigenvalues, which measures how much of the concepts the vectors explain; residual: "
-        f"the relative error of the solution; the fit ends when it is below {chosen.tol:g} (--set tol)",
+        f"the relative error of the solution; the fit ends when it is below {chosen.tol:g} (--set tol)"
+        f"{rounding if is_exact else ''}",
         style="dim",
     )
     if path is not None:
