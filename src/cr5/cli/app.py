@@ -51,7 +51,7 @@ COMMANDS_BY_PANEL = {
         "align": CommandEntry("alignment", "Align the sentences and sections of two documents in two languages."),
         "mine": CommandEntry("alignment", "Find parallel sentences in two collections that are not aligned."),
         "plagiarism": CommandEntry(
-            "alignment", "List passages of a document that other documents have in other languages."
+            "alignment", "Find passages of a document that resemble passages of documents in other languages."
         ),
     },
     "Search": {
