@@ -26,6 +26,8 @@ def hash_texts(texts: Iterable[str]) -> Ints:
 
 def find_hashes(known: Ints, hashes: Ints) -> Ints:
     """The position of every hash in the sorted array ``known``, -1 if it is not there."""
+    if not len(known):
+        return np.full(len(hashes), -1)
     positions = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
     return np.where(known[positions] == hashes, positions, -1)
 
