@@ -37,6 +37,7 @@ from cr5.training.lobpcg import PROBES, STALLED, Lobpcg
 OVERSAMPLING = 20  # columns beyond the rank: without them, the last eigenvectors of the rank converge slowly
 RESTART_STEPS = 12  # steps between two restarts from fresh products: updates accumulate rounding errors
 MIN_STEPS = 2  # from a random start: a small corpus may meet ``tol`` after one, where a second costs little
+MIN_TOL_ROUNDED = 0.01  # corrections whose numbers are off by up to 1 / 256 still reduce residuals of this size
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def solve(
     """
     with one_blas_thread():
         began = time.perf_counter()
-        problem = Lobpcg(engine, ridge, intercept)
+        problem = Lobpcg(engine, ridge, intercept, may_round=tol >= MIN_TOL_ROUNDED)
         width = min(rank + oversampling, sum(problem.words))
         reached = position or SolverState(0, width, np.inf, 0 if start else MIN_STEPS)
         theta = _begin(problem, start, reached, seed, start_is_folded)
@@ -221,7 +222,7 @@ def _begin(
         if reached.steps and arrays[0].shape[1] > columns:  # P, of which there is none before the first step
             engine.words.set("P", [Z[:, columns:].astype(problem.dtype) for Z in arrays])
             return problem.resume()
-    return problem.restart()
+    return problem.restart(may_round=start is None)
 
 
 def _expected_steps(steps: int, residual: float, last: float, tol: float, max_steps: int) -> int | None:

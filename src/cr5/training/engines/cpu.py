@@ -226,11 +226,14 @@ class CpuEngine(LocalEngine):
                 self.scratch.release(V, folded)
             named[target] = folded
 
-    def multiply(self, source: str, target: str) -> None:
-        for block, V, named in zip(self.blocks, self.words.arrays, self.documents.arrays, strict=True):
-            named[target] = self._multiply(block.rows, V[source])
+    def multiply(
+        self, source: str, target: str, start: Sequence[Array] | None = None, *, may_round: bool = False
+    ) -> None:
+        starts: Sequence[Array | None] = start or [None] * len(self.blocks)
+        for block, V, named, row in zip(self.blocks, self.words.arrays, self.documents.arrays, starts, strict=True):
+            named[target] = self._multiply(block.rows, V[source], row)
 
-    def multiply_transposed(self, source: str, target: str) -> None:
+    def multiply_transposed(self, source: str, target: str, *, may_round: bool = False) -> None:
         for block, U, named in zip(self.blocks, self.documents.arrays, self.words.arrays, strict=True):
             named[target] = self._multiply(block.columns, U[source])
             del U[source]
@@ -287,12 +290,15 @@ class CpuEngine(LocalEngine):
         """The number of rows between two releases of scratch arrays."""
         return self.chunk_rows if self.memory else max(count, 1)
 
-    def _multiply(self, matrix: "Matrix", V: Array) -> Array:
-        """X V; within a budget column panel by column panel, each for a few rows of X at a time."""
+    def _multiply(self, matrix: "Matrix", V: Array, start: Array | None = None) -> Array:
+        """X V, plus ``start`` in every row.
+
+        Within a budget column panel by column panel, each for a few rows of X at a time.
+        """
         X = matrix.X
         U = self.scratch.empty((X.shape[0], V.shape[1]), V.dtype)
         if self.memory is None or not U.size:
-            matrix.multiply(V, U)
+            matrix.multiply(V, U, start)
             return U
         from scipy.sparse import csr_array
 
@@ -314,7 +320,8 @@ class CpuEngine(LocalEngine):
                 low, high = X.indptr[begin], X.indptr[end]
                 arrays = X.data[low:high], X.indices[low:high], X.indptr[begin : end + 1] - low
                 part = csr_array(arrays, shape=(end - begin, X.shape[1]), copy=False)
-                Matrix(part, matrix.tuning).multiply(panel, U[begin:end, columns])
+                row = None if start is None else start[columns]
+                Matrix(part, matrix.tuning).multiply(panel, U[begin:end, columns], row)
                 self.scratch.release(X.data, X.indices, U)
         return U
 
