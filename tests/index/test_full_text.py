@@ -16,6 +16,7 @@ from cr5.features.tokeniser import Tokeniser
 from cr5.index import full_text, segments
 from cr5.index.full_text import MAX_SEGMENT_SIZE, DocumentTerms, FullTextIndex, FullTextReader, extend, purge
 from cr5.index.terms import OPENING_WEIGHT, TITLE_WEIGHT, QueryKeys, QueryWord, count_terms, term_keys
+from cr5.retrieval.bm25 import inverse_document_frequencies
 from cr5.retrieval.word_forms import TermDictionary, find_forms
 
 LANGS = ("da", "it", "vi")
@@ -42,6 +43,10 @@ def assert_agrees(found: FullTextReader, documents: dict[str, Words], langs: Seq
         for query in QUERIES:
             df = [sum(term in counts for counts in own) for term in query]
             assert found.document_frequencies(term_keys(query, lang), lang).tolist() == df
+            for _ in range(2):  # computed, and remembered
+                idf = found.inverse_document_frequencies(query, lang)
+                np.testing.assert_array_equal([*idf.values()], inverse_document_frequencies(len(own), np.array(df)))
+                assert [*idf] == [*query]
             words = query_words(documents, query, lang)
             for asked in (
                 words,

@@ -1,9 +1,10 @@
 """Classification of many texts at a time by the model of ``py3langid``, a naive Bayes classifier of byte n-grams.
 
 ``py3langid`` finds the n-grams of a text byte by byte with a finite-state machine. Here all texts take each step
-together, in arrays.
+together, in arrays; a single text is read byte by byte as well.
 """
 
+import math
 import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -28,6 +29,9 @@ class BatchClassifier:
         self._next = np.asarray(identifier.tk_nextmove)
         self._row_start = np.asarray(identifier.tk_row, np.int64) << 8  # a row has the next state for each byte
         self._feature = np.asarray(identifier.tk_output, np.int32)  # state -> the feature that ends there, or -1
+        # The same as Python integers, for one text:
+        self._next_of, self._feature_of = identifier.tk_nextmove, identifier.tk_output
+        self._row_start_of = [row << 8 for row in identifier.tk_row]
 
     def probabilities(self, texts: Sequence[bytes]) -> Array:
         """Texts in UTF-8, perhaps cut within a character -> texts x labels, float32; every row sums to 1.
@@ -44,6 +48,23 @@ class BatchClassifier:
         shares = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares /= shares.sum(axis=1, keepdims=True)
         return np.asarray(shares @ self._classes_by_label)
+
+    def probabilities_of(self, text: bytes) -> Array:
+        """What ``probabilities`` computes for one text, in less time than for a batch of one."""
+        encoded, state, found = _normalise(text), 0, dict[int, int]()
+        next_of, row_start_of, feature_of = self._next_of, self._row_start_of, self._feature_of
+        for byte in encoded:
+            state = next_of[row_start_of[state] + byte]
+            feature = feature_of[state]
+            if feature >= 0:
+                found[feature] = found.get(feature, 0) + 1
+        if found:
+            counts = np.log1p(np.array([*found.values()], np.float32))
+            scores = counts @ self._weights[[*found]] + self._bias
+            shares = np.exp((scores - scores.max()) * np.float32(1 / math.sqrt(len(encoded) or 1)))
+        else:
+            shares = np.ones_like(self._bias)
+        return np.asarray((shares / shares.sum()) @ self._classes_by_label)
 
     def _count_features(self, encoded: Sequence[bytes]) -> Sparse:
         """Texts x features: how often each n-gram of the model occurs in each text."""

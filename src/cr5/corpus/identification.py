@@ -92,11 +92,11 @@ def find_foreign_language(text: str, declared: str) -> Guess | None:
 
 def identify(texts: Sequence[str]) -> Array:
     """Texts x ``identified_languages``: the probability of each, from the beginning of a text; every row sums to 1."""
-    excerpts, labels = [_bytes(text[:EXCERPT_SIZE]) for text in texts], _classifier().labels
+    excerpts, classifier = [_bytes(text[:EXCERPT_SIZE]) for text in texts], _classifier()
     if len(texts) > FEW_TEXTS:
-        return _classifier().probabilities(excerpts)
-    ranked = [dict(_identifier().rank(excerpt)) for excerpt in excerpts]
-    return np.array([[shares[label] for label in labels] for shares in ranked]).reshape(len(texts), len(labels))
+        return classifier.probabilities(excerpts)
+    shares = [classifier.probabilities_of(excerpt) for excerpt in excerpts]
+    return np.array(shares, np.float64).reshape(len(texts), len(classifier.labels))
 
 
 def identified_languages() -> list[str]:

@@ -1,7 +1,7 @@
 """Language identification with the vocabularies of a model, by word frequencies and a character-based identifier."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from cr5.hashing import find_hashes
 ZIPF_SHIFT = 2.7  # Mandelbrot's: the word at rank i, from 0, has a probability of about 1 / (i + ZIPF_SHIFT)
 OOV_FACTOR = 10  # how many times less probable an unknown word is than the rarest word of any language
 OOV_NATS_PER_BYTE = 2.0  # the least cost of an unknown word: to most languages, a text without spaces is one long word
+RECENT_WORDS, MAX_RECENT_CHARACTERS = 4096, 64  # words whose costs are remembered, and the longest of them
 IDENTIFIER_WEIGHT = 0.5  # weight of its log probabilities, which are not independent of those of the words
 
 
@@ -84,6 +85,7 @@ class LanguageGuesser:
         codes = map(canonical_code, self.langs)
         found = [position.get(code, position.get(primary_subtag(code), -1)) for code in codes]
         self._identified = np.array(found)  # the column of each language in what the identifier returns, -1 if none
+        self._recent: dict[str, Array] = {}  # costs of recent words, one for each language; every access is atomic
         self._vocabulary = JointVocabulary.from_words(list(vocabularies.values()))
 
     def __call__(self, texts: Sequence[str]) -> GuessedTexts:
@@ -101,8 +103,22 @@ class LanguageGuesser:
         scores = IDENTIFIER_WEIGHT * np.log(self._priors([text]))
         for columns in self._columns.values():
             counts = Counter(self.tokeniser.words(text, self.langs[columns[0]]))
-            scores[0, columns] -= np.array([*counts.values()], np.float64) @ self._costs(list(counts))[:, columns]
+            if counts:
+                scores[0, columns] -= np.array([*counts.values()], np.float64) @ self._known_costs(counts)[:, columns]
         return self._most_probable(scores)[0]
+
+    def _known_costs(self, words: Collection[str]) -> Array:
+        """What ``_costs`` computes; the costs of recent words are remembered."""
+        recent = self._recent
+        found = {word: recent.get(word) for word in words}
+        new = [word for word, costs in found.items() if costs is None]
+        if new:
+            costs_of = dict(zip(new, self._costs(new), strict=True))
+            found.update(costs_of)
+            if len(recent) + len(new) > RECENT_WORDS:
+                recent = self._recent = {}  # other threads may still be reading the old one
+            recent.update({word: costs for word, costs in costs_of.items() if len(word) <= MAX_RECENT_CHARACTERS})
+        return np.array([*found.values()])
 
     def _most_probable(self, scores: Array) -> list[Guess]:
         """The language with the largest score of each text (texts x languages), and its posterior probability."""
@@ -114,8 +130,12 @@ class LanguageGuesser:
         """Texts x languages: the identifier's probabilities, with sum 1; 1 / languages where it has none."""
         is_known = self._identified >= 0
         identified = identify(texts)[:, self._identified[is_known]].astype(np.float64)
-        priors = np.full((len(texts), len(self.langs)), 1 / len(self.langs))
-        priors[:, is_known] = identified / (identified.sum(axis=1, keepdims=True) + 1e-12)
+        identified /= identified.sum(axis=1, keepdims=True) + 1e-12
+        if is_known.all():
+            priors = identified
+        else:
+            priors = np.full((len(texts), len(self.langs)), 1 / len(self.langs))
+            priors[:, is_known] = identified
         priors += 1e-9
         return np.asarray(priors / priors.sum(axis=1, keepdims=True))
 

@@ -253,7 +253,7 @@ def read_index_file(index_folder: Path) -> dict[str, Any]:
 
 def index_stamp(index_folder: Path) -> Stamp:
     """A value that changes whenever ``index.json`` is replaced."""
-    return file_stamp(index_folder / INDEX_FILE)
+    return file_stamp(f"{index_folder}{os.sep}{INDEX_FILE}")  # a Path would take as long to join as the file to stat
 
 
 def model_digest(model: Path) -> str:

@@ -188,8 +188,10 @@ def _result_response(
 def _hit_response(hit: SearchHit, x: float, y: float) -> schemas.HitResponse:
     matched = [(word, 1.0) for word in hit.words]
     begin, end = hit.passage if hit.passage[1] else (0, len(hit.text))
-    return schemas.HitResponse(
-        **hit.to_json() | {"url": web_url(hit.url), "passage": (begin, end), "words": list(hit.words)},
+    values = hit.to_json() | {"url": web_url(hit.url), "passage": (begin, end), "words": list(hit.words)}
+    values["versions"] = [schemas.VersionResponse.model_construct(**each) for each in values["versions"]]
+    return schemas.HitResponse.model_construct(  # values of the index need no check
+        **values,
         snippet=snippet(hit.text, matched, SNIPPET_CHARS, SNIPPET_LEAD_CHARS, begin, end),
         x=x,
         y=y,
@@ -207,7 +209,7 @@ def _search_response(
     query_point: Point = (0.0, 0.0),
     suggestion: str | None = None,
 ) -> schemas.SearchResponse:
-    return schemas.SearchResponse(
+    return schemas.SearchResponse.model_construct(
         query=text,
         lang=lang,
         guessed=query is not None and query.guessed,

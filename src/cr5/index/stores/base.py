@@ -34,7 +34,7 @@ from cr5.index.stores.rows import (
 from cr5.index.terms import QueryKeys, QueryWord, TermCounts
 from cr5.message_parts import quoted
 from cr5.retrieval.bm25 import inverse_document_frequencies
-from cr5.retrieval.word_forms import TermDictionary
+from cr5.retrieval.word_forms import LanguageForms, TermDictionary
 
 FORMAT = 1  # version of the stored rows; other versions are rejected
 ANN_MIN_ROWS = 20_000  # rows from which an approximate index pays; smaller tables are searched exactly
@@ -277,9 +277,12 @@ class Store(ABC):
         return self._with_fields(rows, [*columns, "bm25"])
 
     def search_term_ids(
-        self, words: Sequence[QueryWord], lang: str, k: int, *, where: Where | None = None
+        self, words: Sequence[QueryWord] | QueryKeys, lang: str, k: int, *, where: Where | None = None
     ) -> dict[str, float]:
-        """The ids of the rows that ``search_terms`` finds, best first, and the BM25 of each."""
+        """The ids of the rows that ``search_terms`` finds, best first, and the BM25 of each.
+
+        ``words`` may also be their arrays, which ``QueryKeys.make`` has made for this language.
+        """
         (langs, parsed), keys = self._restriction([lang], where), _checked_words(words, lang, k)
         return self._search_term_ids(keys, lang, k, parsed) if langs and len(keys.keys) else {}
 
@@ -301,6 +304,10 @@ class Store(ABC):
     @abstractmethod
     def term_dictionaries(self, lang: str) -> list[TermDictionary]:
         """The words of a language's terms, in parts that may overlap; also words that only deleted rows had."""
+
+    def word_forms(self, lang: str) -> LanguageForms:
+        """The forms of words in these dictionaries, some of which may be remembered."""
+        return LanguageForms(self.term_dictionaries(lang))
 
     @abstractmethod
     def full_text_stats(self) -> dict[str, FullTextStats]:
@@ -439,10 +446,10 @@ class Store(ABC):
         return rows.select(columns)
 
 
-def _checked_words(words: Sequence[QueryWord], lang: str, k: int) -> QueryKeys:
+def _checked_words(words: Sequence[QueryWord] | QueryKeys, lang: str, k: int) -> QueryKeys:
     """The words of a query as arrays; an error if a weight, or k, is wrong."""
     whole_number("k", k, 1)
-    return QueryKeys.make(words, lang)
+    return words if isinstance(words, QueryKeys) else QueryKeys.make(words, lang)
 
 
 def write_header(rank: int, language_count: int) -> str:

@@ -48,9 +48,9 @@ from cr5.index.stores.lance_versions import (
     LanceLimits,
     LanceReading,
 )
-from cr5.index.stores.rows import Floats, make_schema, take_best
+from cr5.index.stores.rows import Floats, make_schema, take_best, valid_keys
 from cr5.index.terms import QueryKeys, TermCounts
-from cr5.retrieval.word_forms import TermDictionary
+from cr5.retrieval.word_forms import LanguageForms, TermDictionary
 from cr5.storage.array_files import write_array
 from cr5.storage.atomic import atomic_write, discard
 from cr5.storage.locks import locked
@@ -226,6 +226,16 @@ class LanceStore(LanceReading):
     def term_dictionaries(self, lang: str) -> list[TermDictionary]:
         reader, _ = self._newest_full_text()
         return reader.term_dictionaries(lang) if reader else []
+
+    def inverse_document_frequencies(self, terms: Collection[str], lang: str) -> dict[str, float]:
+        reader, _ = self._newest_full_text()
+        if reader is None or not valid_keys([lang]):
+            return super().inverse_document_frequencies(terms, lang)
+        return reader.inverse_document_frequencies(terms, lang)
+
+    def word_forms(self, lang: str) -> LanguageForms:
+        reader, _ = self._newest_full_text()
+        return reader.word_forms(lang) if reader else LanguageForms([])
 
     def full_text_stats(self) -> dict[str, FullTextStats]:
         return full_text_stats(self._newest_full_text()[0])

@@ -68,7 +68,7 @@ _PinnedReaders: TypeAlias = tuple[tuple[TableReader | None, int], tuple[FullText
 class VersionedCache(Generic[Made]):
     """What was made from the newest version of a table and from some files, made again when one of them has changed."""
 
-    def __init__(self, version: NewestVersion, files: Sequence[Path], make: Callable[[int], Made]) -> None:
+    def __init__(self, version: NewestVersion, files: Sequence[str], make: Callable[[int], Made]) -> None:
         self._version, self._files, self._make, self._lock = version, files, make, threading.Lock()
         self._newest: tuple[Made, int, list[Stamp]] | None = None
 
@@ -102,7 +102,8 @@ class LanceReading(Store):
         self._next_slot = (-1, 0)  # a version of the table, and the first slot that is unused in it
         self._pin_lock = threading.Lock()
         ivf_manifest = folder / IVF_FOLDER / IvfIndex.manifest_name
-        self._files = [folder / HUBNESS_FILE, ivf_manifest, folder / WORDS_FOLDER / FullTextIndex.manifest_name]
+        words_manifest = folder / WORDS_FOLDER / FullTextIndex.manifest_name
+        self._files = [str(path) for path in (folder / HUBNESS_FILE, ivf_manifest, words_manifest)]
         self._pinned: tuple[_PinnedKey | None, LanceReading | None] = (None, None)
         self._pinned_readers: _PinnedReaders | None = None  # of a pinned store
         self._readers = VersionedCache(self._version, self._files[:2], self._make_reader)
