@@ -122,6 +122,10 @@ class SeveralCodes(Cr5Warning):
     """A corpus has one language under several codes or names, such as en and en-US, or en and English."""
 
 
+class DocumentsReplaced(Cr5Warning):
+    """Of the documents of an index that share language and concept, a call replaced some, and others stay."""
+
+
 class LanguageFallback(Cr5Warning):
     """The model does not have the language of a text, and encodes it as text in a close language that it has."""
 

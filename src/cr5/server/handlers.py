@@ -113,8 +113,8 @@ def add(index: Index, request: schemas.NewDocuments) -> schemas.AddResponse:
         for name in ("concept", "lang", "text"):
             if not getattr(item, name).strip():
                 raise HttpError(422, f"documents.{number}.{name} is blank; send more than white space")
-    added = index.add(Document(**item.model_dump()) for item in request.documents)
-    return schemas.AddResponse(**vars(added))
+    documents = [Document(**item.model_dump(exclude={"id"})) for item in request.documents]
+    return schemas.AddResponse(**vars(index.add(documents, ids=_given_ids(request.documents))))
 
 
 def delete(index: Index, document_id: str) -> schemas.DeleteResponse:
@@ -222,6 +222,19 @@ def _search_response(
         hits=list(hits),
         at=query_point,
     )
+
+
+def _given_ids(documents: Sequence[schemas.NewDocument]) -> list[str] | None:
+    """The ids of new documents, of which either all or none have one."""
+    seen = set[str | None]()
+    for number, document in enumerate(documents):
+        if (document.id is None) != (documents[0].id is None):
+            raise HttpError(422, f"documents.{number} differs from documents.0 in having an id; give all or none an id")
+        if document.id is not None and document.id in seen:
+            problem = f"documents.{number}.id is {quoted(document.id)}, which another document also has"
+            raise HttpError(422, f"{problem}; give every document its own")
+        seen.add(document.id)
+    return [document.id for document in documents if document.id is not None] or None
 
 
 def _document_fields(document: IndexedDocument) -> dict[str, Any]:

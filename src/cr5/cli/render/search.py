@@ -57,8 +57,15 @@ def warn_if_outdated(folder: Path, about: dict[str, Any]) -> None:
 
 def ingest_report(action: str, counts: IngestCounts) -> None:
     """Print what became of documents."""
-    left_out = f", {counts.unknown.total():,} in other languages left out" if counts.unknown else ""
-    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} replaced, {counts.unchanged:,} unchanged{left_out}")
+    left_out = {
+        "in other languages": counts.unknown.total(),
+        "without a word that the model knows": counts.blank.total(),
+        "exact copies of others": counts.duplicates,
+    }
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
+    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} replaced, {counts.unchanged:,} unchanged")
+    if reasons:
+        out.print(f"left out: {reasons}")
     if counts.renamed:
         out.print("; ".join(f"{code} is read as {lang}" for code, lang in sorted(counts.renamed.items())))
 
