@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         RankLowered,
         RepeatedDocuments,
         SeveralCodes,
+        UnknownField,
         WorkersLost,
     )
     from cr5.index.index import Index
@@ -71,7 +72,7 @@ __all__ = [
     "DiskFullError", "Document", "DocumentsLeftOut", "DocumentsReplaced", "Explanation", "FewDocuments",
     "FewKnownWords", "Fit", "FitNeeded", "GpuEngine", "Index", "InputSkipped", "Interrupted", "LanguageFallback",
     "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged", "NotFittedError", "OutputWarning", "RankLowered",
-    "RepeatedDocuments", "SeveralCodes", "Skipped", "WorkersLost", "evaluate", "read", "read_batches",
+    "RepeatedDocuments", "SeveralCodes", "Skipped", "UnknownField", "WorkersLost", "evaluate", "read", "read_batches",
     "reduced_rank_ridge", "write",
 ]  # fmt: skip
 

@@ -126,6 +126,10 @@ class DocumentsReplaced(Cr5Warning):
     """Of the documents of an index that share language and concept, a call replaced some, and others stay."""
 
 
+class UnknownField(Cr5Warning):
+    """A filter or an order names a field that no document of the index has."""
+
+
 class LanguageFallback(Cr5Warning):
     """The model does not have the language of a text, and encodes it as text in a close language that it has."""
 

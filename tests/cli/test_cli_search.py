@@ -356,7 +356,9 @@ def test_a_search_without_hits_says_why(folder: Path, printed: Any, fails: Any, 
     assert "leave out --in or --min-score" in many
     assert "leave out --offset" in printed("search", folder, QUERY, "--offset", "900")[1]
     assert "the documents have no fields" in fails("search", folder, QUERY, "--where", "yaer>=2000")
-    assert "a field 'yaer'" in printed("search", folder, QUERY, "--sort", "-yaer")[1]
+    problem = "--sort names the field 'yaer', which no document of the index has; the documents have no fields"
+    assert printed("search", folder, QUERY, "--sort", "-yaer")[1] == f"warning: {problem}\n"
+    assert run_json("search", folder, QUERY, "--sort", "-yaer")["warnings"] == [problem]
     both = ("search", folder, QUERY, "--in", "aa", "--in", "bb", "-k", "50")
     assert {hit["lang"] for hit in run_json(*both)["hits"]} == {"aa", "bb"}
     assert "without the quotation marks" in printed("search", folder, f'"{" ".join(QUERY.split()[::-1])} zzz"')[1]

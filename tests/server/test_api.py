@@ -210,6 +210,17 @@ def test_documents_can_be_added_replaced_found_and_deleted(
     )
 
 
+@pytest.mark.filterwarnings("ignore::cr5.UnknownField")
+def test_a_response_names_fields_that_no_document_has(client: TestClient) -> None:
+    problem = "where names the field 'yaer', which no document of the index has; the documents have no fields"
+    for parameters in ({"where": '{"yaer": 1}'}, {"where": '{"yaer": {"!=": 1}}', "mode": "dense"}):
+        found = client.get("/search", params={"q": QUERY} | parameters)
+        assert (found.status_code, found.json()["warnings"]) == (200, [problem]), parameters
+    found = client.get("/search", params={"q": QUERY, "sort": "-yaer"}).json()
+    assert found["warnings"] == [problem.replace("where", "sort")]
+    assert client.get("/search", params={"q": QUERY}).json()["warnings"] == []
+
+
 def test_a_response_counts_copies_and_names_documents_that_were_replaced_in_part(
     start_server: StartServer, documents: list[Document]
 ) -> None:

@@ -16,11 +16,12 @@ from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import find_text_language
 from cr5.corpus.skipped import OnError, Skipped, counting_skipped
 from cr5.corpus.texts import id_list, one_path, one_text
-from cr5.errors import Cr5Error, IndexBusyError, whole_number
+from cr5.errors import Cr5Error, IndexBusyError, UnknownField, warn, whole_number
 from cr5.index import ingest, passage_ingest, pipeline, search, snapshot
 from cr5.index.background import Background
 from cr5.index.document_ids import NumberedIds, check_ids, with_ids
 from cr5.index.examples import ExampleQuery, choose_examples, existing_examples
+from cr5.index.field_names import warn_of_unknown
 from cr5.index.filters import Where
 from cr5.index.ingest import IngestCounts, IngestSettings
 from cr5.index.optimiser import Optimiser
@@ -184,6 +185,7 @@ class Index:
             return self._read(lambda active: active.store.count())
 
         def read(active: Snapshot) -> dict[str, int]:
+            warn_of_unknown(active.store, where)
             batches = active.store.scan(["lang"], where=where)
             return dict(sorted(Counter(lang for rows in batches for lang in rows["lang"].to_pylist()).items()))
 
@@ -387,7 +389,10 @@ class Index:
             whole_number("k", k), whole_number("offset", offset), langs, mode, measure, group, prefer, min_score,
             where, sort,
         )  # fmt: skip
-        return self._read(lambda active: pipeline.search(active.pinned(), query, lang, options))
+        result = self._read(lambda active: pipeline.search(active.pinned(), query, lang, options))
+        for problem in result.warnings:
+            warn(problem, UnknownField)
+        return result
 
     def search_words(self, text: str, lang: str | None = None, *, k: int = 10) -> list[WordHit]:
         """The k documents of a text's language that have its words, best first by BM25; none without such words.
@@ -462,6 +467,7 @@ class Index:
 
         ``where`` chooses documents by their fields, as in ``count``; the column "fields" has them as JSON texts.
         """
+        self._read(lambda active: warn_of_unknown(active.store, where))
         return self._read(lambda active: active.store.scan(columns, batch_rows=batch_rows, where=where))
 
     def _read(self, function: Callable[[Snapshot], Result]) -> Result:

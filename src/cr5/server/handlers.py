@@ -182,7 +182,7 @@ def _result_response(
     query, projection = result.query, state.projection(result.background)
     points = projection.transform(np.stack([query.vector, *(hit.vector for hit in result.hits)]))
     hits = [_hit_response(hit, *point) for hit, point in zip(result.hits, points[1:], strict=True)]
-    return _search_response(mode, measure, started, text, query.lang, query, hits, points[0], result.suggestion)
+    return _search_response(mode, measure, started, text, query.lang, query, hits, points[0], result)
 
 
 def _hit_response(hit: SearchHit, x: float, y: float) -> schemas.HitResponse:
@@ -205,7 +205,7 @@ def _search_response(
     query: Query | None = None,
     hits: Sequence[schemas.HitResponse] = (),
     query_point: Point = (0.0, 0.0),
-    suggestion: str | None = None,
+    result: SearchResult | None = None,
 ) -> schemas.SearchResponse:
     return schemas.SearchResponse(
         query=text,
@@ -215,7 +215,8 @@ def _search_response(
         tokens=query.tokens if query else [],
         known=query.coverage.known if query else 0.0,
         by_subword=query.coverage.by_subword if query else 0.0,
-        suggestion=suggestion,
+        suggestion=None if result is None else result.suggestion,
+        warnings=[] if result is None else [problem.replace("`", "") for problem in result.warnings],
         mode=mode,
         measure=measure,
         milliseconds=round(1000 * (time.perf_counter() - started), 3),

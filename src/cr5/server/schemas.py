@@ -264,7 +264,8 @@ class SearchResponse(BaseModel):
     ``tokens`` are the words of the query, as they were read, and empty in answers of /similar, whose query is a
     document. ``known`` and ``by_subword`` are the shares of them that are in the vocabulary, and that are encoded by
     their n-grams. ``suggestion`` is the query with its spelling corrected, if a word is in neither the index nor the
-    model. A query without a letter or digit finds nothing, and its ``lang`` is empty.
+    model. ``warnings`` are sentences on fields that ``where`` or ``sort`` names and no document has. A query without a
+    letter or digit finds nothing, and its ``lang`` is empty.
     """
 
     query: str
@@ -275,6 +276,7 @@ class SearchResponse(BaseModel):
     known: float
     by_subword: float
     suggestion: str | None
+    warnings: list[str]
     mode: Mode
     measure: Measure
     milliseconds: float
