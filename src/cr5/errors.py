@@ -119,7 +119,7 @@ class RepeatedDocuments(Cr5Warning):
 
 
 class SeveralCodes(Cr5Warning):
-    """A corpus has one language under several codes or names, such as en and en-US, or en and English."""
+    """A corpus has one language under several codes, such as en and en-US."""
 
 
 class DocumentsReplaced(Cr5Warning):

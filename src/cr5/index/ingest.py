@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from cr5._typing import Array
 from cr5.corpus.fields import FIELDS, NO_FIELDS
-from cr5.corpus.language_names import no_such_language
-from cr5.corpus.languages import find_language, find_text_language
+from cr5.corpus.languages import find_language, find_text_language, no_such_language
 from cr5.errors import DocumentsReplaced, FewKnownWords, LanguageLeftOut, warn
 from cr5.hashing import digest, hash_texts
 from cr5.index.background import Background

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cr5.corpus.documents import Document
-from cr5.corpus.language_names import no_such_language
-from cr5.corpus.languages import find_text_language
+from cr5.corpus.languages import find_text_language, no_such_language
 from cr5.errors import Cr5Error
 from cr5.index import Index, IndexedDocument, Mode, Query, SearchHit, SearchResult
 from cr5.index.filters import Filter
