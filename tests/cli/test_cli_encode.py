@@ -149,6 +149,17 @@ def test_encoding_refuses_what_it_cannot_do(
 # Similar, explain, info
 
 
+def test_similar_words_of_many_languages_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    langs = [f"l{i}" for i in range(27)]
+    models.similar_words(
+        "birra", "it", {lang: [(f"{lang}word{j}", 0.9 - j / 100) for j in range(10)] for lang in langs}
+    )
+    printed = capsys.readouterr().out
+    assert fits(printed)
+    assert all(f"{lang}word{j}" in printed for lang in langs for j in range(10))
+    assert len(printed.splitlines()) < 27 * 10 / 2
+
+
 def test_similar_words_are_shown(
     model: Cr5, model_folder: Path, run_json: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -64,7 +64,7 @@ def test_a_data_frame_and_a_model_in_memory_are_enough(documents: list[Document]
 def test_rows_that_cannot_be_indexed_are_named_or_counted(model_folder: Path, tmp_path: Path) -> None:
     frame = pd.DataFrame({"concept": ["1", "2"], "lang": ["aa", "aa"], "text": [madeup.word("aa", 3), None]})
     with Index.create(tmp_path / "index", model_folder) as index:
-        assert refused(lambda: index.add(frame)).startswith("row 2: field 'text' is ")
+        assert refused(lambda: index.add(frame)).startswith("`documents[1]`: field 'text' is ")
         skipped = Skipped()
         assert index.add(frame, on_error="skip", skipped=skipped).new == 1
         assert skipped.counts == {"missing field": 1}

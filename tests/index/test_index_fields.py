@@ -66,7 +66,7 @@ def test_a_document_without_fields_has_the_digest_of_earlier_versions(index: Ind
 
 
 def test_wrong_fields_are_refused_by_place_name_and_value(index: Index) -> None:
-    with pytest.raises(CorpusError, match=r"document 2: .*'year'.* nan"):
+    with pytest.raises(CorpusError, match=r"`documents\[1\]`: .*'year'.* nan"):
         index.add([DOCUMENTS[0], replace(DOCUMENTS[1], fields={"year": float("nan")})])
 
 

@@ -212,8 +212,7 @@ def similar(
     if json:
         console.as_json({"word": word, "lang": lang, "similar": neighbours})
         return
-    for target, words in neighbours.items():
-        render.similar_words(word, lang, target, words)
+    render.similar_words(word, lang, neighbours)
 
 
 def lexicon(
