@@ -179,10 +179,10 @@ def test_batches_are_bounded_and_rows_are_numbered() -> None:
     frame = pd.DataFrame({"concept": [str(i) for i in range(5)], "lang": "en", "text": "a"})
     for table in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)):
         assert [(batch.location(0), len(batch.lines)) for batch in as_batches(table)] == [
-            ("row 1", 2), ("row 3", 2), ("row 5", 1),
+            ("`documents[0]`", 2), ("`documents[2]`", 2), ("`documents[4]`", 1),
         ]  # fmt: skip
     assert [batch.location(0) for batch in as_batches(list(frame.itertuples()))] == [
-        "document 1", "document 3", "document 5",
+        "`documents[0]`", "`documents[2]`", "`documents[4]`",
     ]  # fmt: skip
 
 
@@ -229,21 +229,21 @@ NEEDS = "every document needs concept, lang and text"
 def test_a_value_that_is_no_text_is_named_with_its_place(value: Any, complaint: str) -> None:
     bad: dict[str, Any] = {"concept": "Q2", "lang": "en", "text": value}
     rows = [*CONTAINERS["dicts"](), bad]
-    assert message(rows) == f"document 4: {complaint}"
-    assert message([*GOOD, tuple(bad.values())]) == f"document 4: {complaint}"
-    assert message([*GOOD, Document(**bad)]) == f"document 4: {complaint}"
+    assert message(rows) == f"`documents[3]`: {complaint}"
+    assert message([*GOOD, tuple(bad.values())]) == f"`documents[3]`: {complaint}"
+    assert message([*GOOD, Document(**bad)]) == f"`documents[3]`: {complaint}"
     frame = pd.DataFrame(
         [[row.get(name, "") for name in SCHEMA.names] for row in rows], columns=SCHEMA.names, dtype=object
     )
-    assert message(frame) == f"row 4: {complaint}"
+    assert message(frame) == f"`documents[3]`: {complaint}"
 
 
 def test_a_null_of_a_typed_table_is_named_with_its_place() -> None:
     columns = {"concept": ["1", "2", "3"], "lang": ["en", "en", None], "text": ["a", "b", "c"]}
     for table in (pa.table(columns), pl.DataFrame(columns), Dataset(pa.table(columns), [0, 1, 2])):
-        assert message(table) == f"row 3: field 'lang' is None; {NEEDS}"
+        assert message(table) == f"`documents[2]`: field 'lang' is None; {NEEDS}"
     numbers = pa.table(columns | {"lang": ["en"] * 3, "text": [1, 2, 3]})
-    assert message(numbers) == "row 1: field 'text' is 1, not a string; convert it"
+    assert message(numbers) == "`documents[0]`: field 'text' is 1, not a string; convert it"
 
 
 def test_columns_that_are_missing_are_named_beside_those_that_are_there() -> None:
@@ -257,7 +257,8 @@ def test_columns_that_are_missing_are_named_beside_those_that_are_there() -> Non
     assert message(pa.Table.from_pandas(frame)) == f"Table: {complaint}"
     assert message(Dataset(pa.Table.from_pandas(frame), [0])) == f"Dataset: {complaint}"
     assert message(frame.to_dict("records")) == (
-        "document 1: no field 'concept' or 'text', only story, lang, body; every document needs concept, lang and text"
+        "`documents[0]`: no field 'concept' or 'text', only story, lang, body; "
+        "every document needs concept, lang and text"
     )
     twice = pd.DataFrame([["Q1", "en", "a", "b"]], columns=["concept", "lang", "text", "text"])
     assert message(twice) == "DataFrame: column 'text' occurs 2 times; rename all but one"
@@ -266,9 +267,9 @@ def test_columns_that_are_missing_are_named_beside_those_that_are_there() -> Non
 @pytest.mark.parametrize(
     ("documents", "complaint"),
     [
-        ([("Q1", "en")], "document 1: a tuple of 2; give (concept, lang, text)"),
-        ([("Q1", "en", "a"), 5], "document 2: 5; give Documents, dicts, tuples (concept, lang, text), a DataFrame"),
-        (iter(["a text"]), "document 1: 'a text'; give Documents"),
+        ([("Q1", "en")], "`documents[0]`: a tuple of 2; give (concept, lang, text)"),
+        ([("Q1", "en", "a"), 5], "`documents[1]`: 5; give Documents, dicts, tuples (concept, lang, text), a DataFrame"),
+        (iter(["a text"]), "`documents[0]`: 'a text'; give Documents"),
         (
             ["a b c", "d e f"],
             "a b c: no such file or folder; check the spelling; strings are paths, and documents are Docu",
@@ -284,14 +285,16 @@ def test_what_is_no_document_is_refused(documents: Any, complaint: str) -> None:
 def test_integer_concepts_that_pandas_made_floats_are_explained() -> None:
     frame = pd.DataFrame({"concept": [1, 2, 3, None], "lang": "en", "text": "a"})
     assert message(frame) == (
-        "row 4: field 'concept' is nan, which makes floats of the others; leave such rows out with dropna, and convert "
+        "`documents[3]`: field 'concept' is nan, which makes floats of the others; "
+        "leave such rows out with dropna, and convert "
         'the column with astype("Int64")'
     )
     assert message(frame.dropna()) == (
-        "row 1: field 'concept' is 1.0, not a string; convert it to an integer, a pandas column with astype(\"Int64\")"
+        "`documents[0]`: field 'concept' is 1.0, not a string; "
+        'convert it to an integer, a pandas column with astype("Int64")'
     )
     assert [d.concept for d in found(frame.dropna().astype({"concept": "Int64"}))] == ["1", "2", "3"]
-    assert message(frame.astype({"concept": "Int64"})) == f"row 4: field 'concept' is <NA>; {NEEDS}"
+    assert message(frame.astype({"concept": "Int64"})) == f"`documents[3]`: field 'concept' is <NA>; {NEEDS}"
 
 
 def test_rows_of_a_frame_without_a_concept_can_be_skipped_and_counted() -> None:
@@ -299,7 +302,8 @@ def test_rows_of_a_frame_without_a_concept_can_be_skipped_and_counted() -> None:
     skipped = Skipped()
     batches = list(in_batches(frame, on_error="skip", skipped=skipped))
     assert [d.concept for batch in batches for d in batch.documents()] == ["1", "3"]
-    assert (skipped.counts, skipped.first) == ({"missing field": 1}, f"row 2: field 'concept' is <NA>; {NEEDS}")
+    assert skipped.counts == {"missing field": 1}
+    assert skipped.first == f"`documents[1]`: field 'concept' is <NA>; {NEEDS}"
     skipped, halves = Skipped(), frame.assign(concept=[1, None, 3.5]).replace({"concept": {1: "Q1"}})
     assert [len(batch.rows) for batch in in_batches(halves, on_error="skip", skipped=skipped)] == [1]
     assert skipped.counts == {"missing field": 1, "wrong type": 1}

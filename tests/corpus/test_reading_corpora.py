@@ -288,7 +288,7 @@ def test_every_row_knows_its_file_and_line(monkeypatch: pytest.MonkeyPatch) -> N
     write("c.parquet", GOOD)
     places = [batch.location(i) for batch in read_batches(["-", "c.csv", "c.parquet"]) for i in range(len(batch.lines))]
     assert places == ["standard input:2", "c.csv:2", "c.csv:5", "c.parquet: row 1", "c.parquet: row 2"]
-    assert [batch.location(0) for batch in in_batches(GOOD, batch_rows=1)] == ["document 1", "document 2"]
+    assert [batch.location(0) for batch in in_batches(GOOD, batch_rows=1)] == ["`documents[0]`", "`documents[1]`"]
     assert next(in_batches(GOOD)).source == "documents"
 
 
@@ -437,4 +437,4 @@ def test_documents_are_checked_like_lines() -> None:
     for document, complaint in wrong.items():
         with pytest.raises(CorpusError) as caught:
             list(in_batches([GOOD[0], document]))
-        assert str(caught.value) == f"document 2: {complaint}"
+        assert str(caught.value) == f"`documents[1]`: {complaint}"

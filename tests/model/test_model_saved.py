@@ -5,6 +5,7 @@ import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import madeup
 import numpy as np
@@ -15,6 +16,7 @@ from model_texts import precision, random_texts
 from cr5 import Cr5, Document, Interrupted, ModelFileError, read_batches, write
 from cr5._typing import Array
 from cr5.errors import Cr5Error
+from cr5.model.folder_training import checkpoint_path, train_model
 from cr5.progress import Progress
 from cr5.training.engines.cpu import CpuEngine
 
@@ -211,6 +213,28 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_fit_continues(documents: list
     model.fit(documents, progress=interrupt, checkpoint=checkpoint)
     assert steps[3] == 2
     assert model.report["steps"] > 2
+
+
+@pytest.mark.parametrize("ending", [{"tol": 0.1}, {"tol": 1e-9, "max_steps": 2}])
+@pytest.mark.filterwarnings("ignore::cr5.NotConverged")
+def test_a_fit_that_ends_at_the_step_of_ctrl_c_is_complete(
+    documents: list[Document], tmp_path: Path, ending: dict[str, Any]
+) -> None:
+    settings: dict[str, Any] = SETTINGS | ending
+    expected = Cr5(**settings).fit(documents)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.stage == "fit" and progress.done == expected.report["steps"]:
+            signal.raise_signal(signal.SIGINT)
+
+    before, checkpoint = signal.getsignal(signal.SIGINT), tmp_path / "fit.checkpoint"
+    model = Cr5(**settings).fit(documents, progress=interrupt, checkpoint=checkpoint)
+    assert not model.report["interrupted"]
+    assert model.report["space"] == expected.report["space"]
+    assert signal.getsignal(signal.SIGINT) is before
+    assert train_model(Cr5(**settings), documents, tmp_path / "model", progress=interrupt, on_interrupt="return")
+    assert Cr5.load(tmp_path / "model").report["space"] == expected.report["space"]
+    assert not checkpoint_path(tmp_path / "model").exists()
 
 
 def test_ctrl_c_while_the_ridge_is_chosen_says_that_it_was_not(documents: list[Document]) -> None:

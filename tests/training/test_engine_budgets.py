@@ -1,8 +1,10 @@
 """Whole fits on every engine, with any number of threads, and within a memory budget."""
 
 import errno
+import gc
 import os
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -155,8 +157,14 @@ def test_arrays_of_a_budget_lie_on_the_disk_and_are_given_back(tmp_path: Path) -
     """Open files are not counted: an array that is forgotten takes its file with it."""
 
     def mapped() -> int:
-        lines = Path("/proc/self/maps").read_text().splitlines()
-        return sum(str(tmp_path) in line for line in lines)
+        """The least number within half a second: a thread may hold its last arrays for an instant after a fit."""
+        gc.collect()
+        counts = []
+        for _ in range(50):
+            lines = Path("/proc/self/maps").read_text().splitlines()
+            counts.append(sum(str(tmp_path) in line for line in lines))
+            time.sleep(0.01)
+        return min(counts)
 
     engine = CpuEngine(2 * SCRATCH_BYTES, tmp_path)
     put(engine, languages())

@@ -135,9 +135,6 @@ def test_documents_that_repeat_others_are_warned_of(again: str, concept: str) ->
         (["nb", "no"], True),
         (["nb-NO", "no"], True),
         (["nb", "nn"], False),
-        (["English", "en"], True),
-        (["Dansk", "en"], False),
-        (["English", "en", "en-US"], True),
     ],
 )
 def test_two_codes_of_one_language_are_warned_of(codes: list[str], are_one: bool) -> None:

@@ -212,8 +212,7 @@ def similar(
     if json:
         console.as_json({"word": word, "lang": lang, "similar": neighbours})
         return
-    for target, words in neighbours.items():
-        render.similar_words(word, lang, target, words)
+    render.similar_words(word, lang, neighbours)
 
 
 def lexicon(
@@ -300,7 +299,7 @@ def _index_info(folder: Path, store: str | None, json: bool) -> None:
     from cr5.index.field_names import field_kinds, list_fields
 
     with Index.open(folder, store=store) as index:
-        about, store_label, kinds = index.about(), index.store_label, field_kinds(index)
+        about, store_label, kinds = index.about(), index.store_label, field_kinds(index.scan(("fields",)))
     if json:
         console.as_json({"index": str(folder), "about": about, "fields": kinds})
         return

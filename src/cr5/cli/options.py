@@ -220,13 +220,21 @@ def parse_ridge(text: str | None) -> float | str | None:
 
 
 def decode_text(data: bytes, source: str, lang: str | None) -> str:
-    """Decode a text in UTF-8, or in Windows-1252 if that is evident for its language; ``source`` names it."""
+    """Decode a text in UTF-8, or in UTF-16 or, for its language, Windows-1252 if evident; ``source`` names it."""
     from cr5.corpus.tables import describe_utf8_error
     from cr5.sources.markup.encoding import WESTERN, decode_western
+    from cr5.storage.text_encodings import evident_encoding
 
+    encoding = evident_encoding(data) or "utf-8"
     try:
-        return data.decode()
+        decoded = data.decode(encoding)
+        if encoding not in ("utf-8", "utf-8-sig"):
+            err.print(f"note: {source} is read as {encoding}", soft_wrap=True)
+        return decoded
     except UnicodeDecodeError as error:
+        if encoding not in ("utf-8", "utf-8-sig"):
+            problem = f"not valid {encoding}, {error.reason}"
+            raise Cr5Error(f"{source}: {problem}; check that it is complete, or convert it to UTF-8") from error
         if lang is not None and (text := decode_western(data, lang)) is not None:
             err.print(f"note: {source} is not UTF-8; it is read as {WESTERN}", soft_wrap=True)
             return text

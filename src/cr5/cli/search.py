@@ -1,6 +1,7 @@
 """The search commands: build an index of documents, search it, and list its closest pairs."""
 
 import time
+import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from cr5.cli.render import search as render
 from cr5.cli.render.console import out
 from cr5.corpus.reading import read_batches
 from cr5.corpus.skipped import Skipped
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, UnknownField
 from cr5.index import Index, Mode
 from cr5.index.field_names import field_kinds, list_fields
 from cr5.index.passages import PassageSettings
@@ -206,7 +207,8 @@ def search(
         for option, value in (("--group", group), ("--prefer", prefer), ("--sort", sort)):
             if value:
                 raise Cr5Error(f"{option} does not apply to --mode dense; leave out one of them")
-    with closing(Index.open(index, store=store)) as opened:
+    with closing(Index.open(index, store=store)) as opened, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownField)  # it is part of the output
         about = opened.about()
         render.warn_if_outdated(index, about)
         result = opened.search(
@@ -228,7 +230,7 @@ def search(
             opened.explain(result.query, hit, WORD_PAIRS) if explain or not hit.words else None for hit in result.hits
         ]
         no_document_matches = bool(conditions) and not result.hits and not any(opened.count(conditions).values())
-        kinds = field_kinds(opened) if no_document_matches and not json else {}
+        kinds = field_kinds(opened.scan(("fields",))) if no_document_matches and not json else {}
     if json:
         console.as_json(render.search_json(result, reasons, mode, measure, explain))
     elif not any(about["documents"].values()):

@@ -76,11 +76,11 @@ class Batch(NamedTuple):
 
 
 def location(source: str, line: int | None) -> str:
-    """A line of a source, as messages name it."""
+    """A line of a source, numbered from 1, as messages name it; what Python code passes, by its position from 0."""
     if line is None:
         return source
     if source in (DOCUMENTS, ROWS):
-        return f"{source.removesuffix('s')} {line}"
+        return f"`documents[{line - 1}]`"
     return f"{source}: row {line}" if Path(source).suffix.lower() == ".parquet" else f"{source}:{line}"
 
 

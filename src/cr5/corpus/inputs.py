@@ -27,6 +27,7 @@ from cr5.corpus.documents import (
     add_empty_fields,
     batch_records,
     error_reporter,
+    location,
     with_canonical_codes,
 )
 from cr5.corpus.fields import FIELDS
@@ -209,8 +210,9 @@ def _check_pandas_concepts(frame: Any, first: int, options: ReadOptions) -> Any:
     if options.on_error == "skip":
         are_whole = (concepts.dropna() % 1 == 0).all()
         return frame.assign(concept=concepts.astype("Int64")) if are_whole else frame
+    place = location(ROWS, first + int(missing.to_numpy().argmax()))
     raise CorpusError(
-        f"row {first + int(missing.to_numpy().argmax())}: field 'concept' is nan, which makes floats of the others; "
+        f"{place}: field 'concept' is nan, which makes floats of the others; "
         'leave such rows out with dropna, and convert the column with astype("Int64")'
     )
 

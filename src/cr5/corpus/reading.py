@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from cr5.corpus.documents import Batch, Document, ReadOptions, error_reporter
 from cr5.corpus.formats import FORMAT_NAMES, READERS, describe_unknown_suffix, split_format
-from cr5.corpus.language_names import no_such_language
-from cr5.corpus.languages import canonical_code
+from cr5.corpus.languages import canonical_code, no_such_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits
 from cr5.corpus.texts import describe, is_table, one_or_several

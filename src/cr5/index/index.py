@@ -16,10 +16,12 @@ from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import find_text_language
 from cr5.corpus.skipped import OnError, Skipped, counting_skipped
 from cr5.corpus.texts import id_list, one_path, one_text
-from cr5.errors import Cr5Error, IndexBusyError, whole_number
+from cr5.errors import Cr5Error, IndexBusyError, UnknownField, warn, whole_number
 from cr5.index import ingest, passage_ingest, pipeline, search, snapshot
 from cr5.index.background import Background
+from cr5.index.document_ids import NumberedIds, check_ids, with_ids
 from cr5.index.examples import ExampleQuery, choose_examples, existing_examples
+from cr5.index.field_names import warn_of_unknown
 from cr5.index.filters import Where
 from cr5.index.ingest import IngestCounts, IngestSettings
 from cr5.index.optimiser import Optimiser
@@ -183,6 +185,7 @@ class Index:
             return self._read(lambda active: active.store.count())
 
         def read(active: Snapshot) -> dict[str, int]:
+            warn_of_unknown(active.store, where)
             batches = active.store.scan(["lang"], where=where)
             return dict(sorted(Counter(lang for rows in batches for lang in rows["lang"].to_pylist()).items()))
 
@@ -196,17 +199,7 @@ class Index:
         snapshot, and ``index`` the type of the approximate index of vectors, or "none". What an index of an earlier
         version lacks, and how to bring it up to date, is in ``outdated``, otherwise None.
         """
-
-        def read(active: Snapshot) -> dict[str, Any]:
-            about = {"generation": active.number, "background": active.background.sizes}
-            stats = active.store.stats() | {"passages": 0}
-            if active.passages is not None:
-                passages = active.passages.stats()
-                stats |= {"passages": passages["rows"], "bytes": stats["bytes"] + passages["bytes"]}
-            missing = snapshot.describe_missing(active, stats)
-            return {"documents": active.store.count()} | about | stats | {"outdated": missing}
-
-        return self._read(read)
+        return self._read(snapshot.about)
 
     # Writing
 
@@ -223,30 +216,30 @@ class Index:
 
         Each batch is one transaction. Documents in languages that the model lacks, or without a word that it knows, are
         left out, with a warning; with ``on_error="skip"``, also unusable ones, counted in ``skipped`` or a warning.
-        An id is the language and concept; within one call, further documents of a concept are numbered: it:Q144,
-        it:Q144#2. Or ``ids`` has one for each document of a list or table. Documents that have not changed are not
-        encoded again, so that an interrupted run is resumed by repeating it. ``DiskFullError`` says how much was added.
+        ``ids`` has one for each document of a list or table. Without it, an id is the language and concept, with a
+        number for further documents of a call: it:Q144, it:Q144#2; exact copies are left out. Unchanged documents keep
+        their ids and are not encoded again, so that repeating an interrupted run resumes it; changed ones take the
+        other numbers in order. ``DocumentsReplaced`` warns if that replaced only some of those that share a concept.
         """
-        result, taken, settings = IngestCounts(), Counter[str](), self._settings
-        given = None if ids is None else ingest.check_ids(ids, documents)
+        result, settings = IngestCounts(), self._settings
+        given, numbered = None if ids is None else check_ids(ids, documents), NumberedIds()
         with counting_skipped(skipped) as counter, self._writing(added=result) as active:
             counts = Counter(active.store.count())
             checked = in_batches(documents, on_error=on_error, skipped=counter, fields=True)
-            batches = (batch.rows if given is None else ingest.with_ids(batch, given) for batch in checked)
-            for merged in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
-                rows = ingest.in_model_languages(merged, active.model.langs, result)
-                row_ids = ingest.assign_ids(rows, taken) if given is None else rows["id"].to_pylist()
-                counts.update(ingest.write_documents(active, rows, row_ids, result))
+            batches = (with_ids(batch, given) for batch in checked)
+            for rows in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
+                counts.update(ingest.write_documents(active, rows, numbered, result))
                 progress(Progress("index", result.total, None, result.note))
                 # While the index is small: without a background, hubs among the first documents would rank too high.
                 if sum(counts.values()) <= settings.total_sample_rows:
                     active = self._refresh_if_needed(active, counts, progress)
+            result.partly_replaced = numbered.partly_replaced(active.store)
             active = self._refresh_if_needed(active, counts, progress)
             if not settings.optimise_beside:
                 active.optimise()
         if settings.optimise_beside:
             self._optimiser.request()
-        ingest.warn_of_blank(result)
+        ingest.warn_of_counts(result)
         return result
 
     def delete(self, ids: str | Sequence[str]) -> int:
@@ -396,7 +389,10 @@ class Index:
             whole_number("k", k), whole_number("offset", offset), langs, mode, measure, group, prefer, min_score,
             where, sort,
         )  # fmt: skip
-        return self._read(lambda active: pipeline.search(active.pinned(), query, lang, options))
+        result = self._read(lambda active: pipeline.search(active.pinned(), query, lang, options))
+        for problem in result.warnings:
+            warn(problem, UnknownField)
+        return result
 
     def search_words(self, text: str, lang: str | None = None, *, k: int = 10) -> list[WordHit]:
         """The k documents of a text's language that have its words, best first by BM25; none without such words.
@@ -471,6 +467,7 @@ class Index:
 
         ``where`` chooses documents by their fields, as in ``count``; the column "fields" has them as JSON texts.
         """
+        self._read(lambda active: warn_of_unknown(active.store, where))
         return self._read(lambda active: active.store.scan(columns, batch_rows=batch_rows, where=where))
 
     def _read(self, function: Callable[[Snapshot], Result]) -> Result:

@@ -13,6 +13,7 @@ from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, one_of
 from cr5.index import passages
 from cr5.index.candidates import WORDS, Candidate, Candidates, best_first
+from cr5.index.field_names import unknown_fields
 from cr5.index.filters import Where, field_value
 from cr5.index.grouping import group_versions
 from cr5.index.hybrid import FoundCandidates, HybridSearch, read_titles
@@ -72,8 +73,17 @@ def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: Se
     )
     prefer = None if options.prefer is None else index_language(snapshot, options.prefer)
     if options.mode == "dense":
-        return _search_dense(snapshot, encoded, list(dict.fromkeys(chosen)), options)
-    wanted, langs = options.k + options.offset, list(dict.fromkeys(chosen))
+        result = _search_dense(snapshot, encoded, list(dict.fromkeys(chosen)), options)
+    else:
+        result = _search_hybrid(snapshot, encoded, list(dict.fromkeys(chosen)), prefer, options)
+    return replace(result, warnings=unknown_fields(snapshot.store, options.where, options.sort, result.hits))
+
+
+def _search_hybrid(
+    snapshot: Snapshot, encoded: Query, langs: Sequence[str], prefer: str | None, options: SearchOptions
+) -> SearchResult:
+    """The documents that match the words, and those nearest to the feedback documents or to the vector of a query."""
+    wanted = options.k + options.offset
     depth = MAX_HITS if options.sort else 2 * wanted  # what is sorted is the same for all pages
     stages = HybridSearch(snapshot, encoded, langs, depth, options.where, options.measure)
     found = stages.run(only_words=options.mode == "lexical")

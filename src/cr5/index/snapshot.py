@@ -291,7 +291,17 @@ def activate(index_folder: Path, record: Mapping[str, Any]) -> None:
     write_json(index_folder / INDEX_FILE, record)
 
 
-def describe_missing(active: Snapshot, stats: Mapping[str, Any]) -> str | None:
+def about(active: Snapshot) -> dict[str, Any]:
+    """What ``Index.about`` returns."""
+    stats = active.store.stats() | {"passages": 0}
+    if active.passages is not None:
+        passages = active.passages.stats()
+        stats |= {"passages": passages["rows"], "bytes": stats["bytes"] + passages["bytes"]}
+    own = {"generation": active.number, "background": active.background.sizes}
+    return {"documents": active.store.count()} | own | stats | {"outdated": _describe_missing(active, stats)}
+
+
+def _describe_missing(active: Snapshot, stats: Mapping[str, Any]) -> str | None:
     """What is missing from an index written by an earlier version, and how to add it; None if nothing is."""
     missing, kept = stats["rows"] - stats["full_text"], active.record.get("passages", {"complete": False})
     lacks = [f"{missing:,} documents cannot be found by their words"] if missing else []

@@ -22,7 +22,7 @@ from cr5.model.memory_languages import Languages, MemoryLanguages
 from cr5.model.reports import check_enlarged, describe_interruption, ridge_of, space_digest, with_language
 from cr5.model.text_encoder import TextEncoder
 from cr5.model.trained_languages import TrainedLanguages, find_to_load
-from cr5.progress import ProgressCallback, no_progress, stop_fit_on_interrupt
+from cr5.progress import ProgressCallback, fit_interrupt, no_progress, stop_fit_on_interrupt
 from cr5.settings import (
     Metric,
     Rank,
@@ -270,6 +270,8 @@ class Cr5(TextEncoder):
                 corpus, settings, extendable=extendable, earlier=earlier, engine=engine, checkpoint=checkpoint,
                 progress=progress, should_stop=should_stop,
             )  # fmt: skip
+        if report["interrupted"] and on_interrupt == "raise":
+            raise fit_interrupt(checkpoint)
         if earlier is None:
             self.settings = settings
         report["corpus"]["skipped"] = counter.since(before)

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cr5.corpus.documents import Document
-from cr5.corpus.language_names import no_such_language
-from cr5.corpus.languages import find_text_language
+from cr5.corpus.languages import find_text_language, no_such_language
 from cr5.errors import Cr5Error
 from cr5.index import Index, IndexedDocument, Mode, Query, SearchHit, SearchResult
 from cr5.index.filters import Filter
@@ -113,8 +112,8 @@ def add(index: Index, request: schemas.NewDocuments) -> schemas.AddResponse:
         for name in ("concept", "lang", "text"):
             if not getattr(item, name).strip():
                 raise HttpError(422, f"documents.{number}.{name} is blank; send more than white space")
-    added = index.add(Document(**item.model_dump()) for item in request.documents)
-    return schemas.AddResponse(**vars(added))
+    documents = [Document(**item.model_dump(exclude={"id"})) for item in request.documents]
+    return schemas.AddResponse(**vars(index.add(documents, ids=_given_ids(request.documents))))
 
 
 def delete(index: Index, document_id: str) -> schemas.DeleteResponse:
@@ -182,7 +181,7 @@ def _result_response(
     query, projection = result.query, state.projection(result.background)
     points = projection.transform(np.stack([query.vector, *(hit.vector for hit in result.hits)]))
     hits = [_hit_response(hit, *point) for hit, point in zip(result.hits, points[1:], strict=True)]
-    return _search_response(mode, measure, started, text, query.lang, query, hits, points[0], result.suggestion)
+    return _search_response(mode, measure, started, text, query.lang, query, hits, points[0], result)
 
 
 def _hit_response(hit: SearchHit, x: float, y: float) -> schemas.HitResponse:
@@ -207,7 +206,7 @@ def _search_response(
     query: Query | None = None,
     hits: Sequence[schemas.HitResponse] = (),
     query_point: Point = (0.0, 0.0),
-    suggestion: str | None = None,
+    result: SearchResult | None = None,
 ) -> schemas.SearchResponse:
     return schemas.SearchResponse.model_construct(
         query=text,
@@ -217,13 +216,27 @@ def _search_response(
         tokens=query.tokens if query else [],
         known=query.coverage.known if query else 0.0,
         by_subword=query.coverage.by_subword if query else 0.0,
-        suggestion=suggestion,
+        suggestion=None if result is None else result.suggestion,
+        warnings=[] if result is None else [problem.replace("`", "") for problem in result.warnings],
         mode=mode,
         measure=measure,
         milliseconds=round(1000 * (time.perf_counter() - started), 3),
         hits=list(hits),
         at=query_point,
     )
+
+
+def _given_ids(documents: Sequence[schemas.NewDocument]) -> list[str] | None:
+    """The ids of new documents, of which either all or none have one."""
+    seen = set[str | None]()
+    for number, document in enumerate(documents):
+        if (document.id is None) != (documents[0].id is None):
+            raise HttpError(422, f"documents.{number} differs from documents.0 in having an id; give all or none an id")
+        if document.id is not None and document.id in seen:
+            problem = f"documents.{number}.id is {quoted(document.id)}, which another document also has"
+            raise HttpError(422, f"{problem}; give every document its own")
+        seen.add(document.id)
+    return [document.id for document in documents if document.id is not None] or None
 
 
 def _document_fields(document: IndexedDocument) -> dict[str, Any]:

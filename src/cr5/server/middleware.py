@@ -22,6 +22,7 @@ from cr5.server.openai_api import error_response
 from cr5.server.settings import ServerSettings
 
 OPEN_PATHS = ("/health", "/ready")  # need no key, and are answered when the server is busy
+PAGES = ("/", "/docs", "/openapi.json")  # need no key, which a browser does not send: they tell nothing of the index
 REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
 log = logging.getLogger("cr5.server")
 request_log = logging.getLogger(REQUEST_LOG)
@@ -143,7 +144,7 @@ class RequestMiddleware:
             if seconds:
                 message = f"more than {self._rate_limiter.per_minute:,} requests per minute; wait {seconds} s"
                 raise HttpError(429, message, {"Retry-After": str(seconds)})
-        if (path == "/" and reads) or static or settings.api_key is None:
+        if (path in PAGES and reads) or static or settings.api_key is None:
             return
         if not has_key(headers, settings.api_key):
             message = "the API key is missing or wrong; send it as Authorization: Bearer KEY or as X-API-Key"

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered, warn
+from cr5.errors import CorpusError, Cr5Warning, NotConverged, OutputWarning, RankLowered, warn
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.message_parts import plural
 from cr5.progress import Progress, ProgressCallback, no_progress
@@ -21,7 +21,7 @@ from cr5.settings import DEFAULT_RANK, Settings
 from cr5.storage.concept_targets import ConceptTargets, targets_nbytes
 from cr5.storage.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
 from cr5.storage.model_files import check_code, language_size
-from cr5.storage.output_paths import check_free_space
+from cr5.storage.output_paths import check_free_space, lack_of_space
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.counted_corpus import CountedCorpus, subword_matrices
 from cr5.training.engines import Engine
@@ -99,8 +99,10 @@ def train_with_targets(
         opened = Checkpoint(checkpoint, digest, checkpoint_interval_seconds, settings.to_json())
         # The checkpoint is there twice while it is replaced, and once while the model is saved.
         checkpoint_bytes = 2 * 4 * words * min(rank + OVERSAMPLING, words)
-        most = checkpoint_bytes + max(checkpoint_bytes, model_bytes)
-        check_free_space(checkpoint.parent.resolve(), most, "the model with its checkpoint")
+        folder, most = checkpoint.parent.resolve(), checkpoint_bytes + max(checkpoint_bytes, model_bytes)
+        check_free_space(folder, model_bytes, "the model")
+        if problem := lack_of_space(folder, most, "the model with a checkpoint"):  # a short fit writes none
+            warn(f"{problem} if the fit takes longer than {checkpoint_interval_seconds:g} s", OutputWarning)
     choose_weight = partial(
         choose_strings_weight, fetch_counts=chosen.fetch_counts, concepts=len(names), setting=settings.strings_weight
     )
@@ -111,9 +113,8 @@ def train_with_targets(
         lower_rank=is_auto_rank, concept_sums=extendable is not False,
         earlier_maps=folded_start(vocabularies, earlier) if earlier else None,
     )  # fmt: skip
-    interrupted = should_stop() and not fit.converged
     rank = len(fit.eigenvalues)
-    warning = "" if fit.converged or interrupted else _not_converged(fit, settings)
+    warning = "" if fit.converged or fit.stopped else _not_converged(fit, settings)
     if warning:
         warn(warning, NotConverged)
     if is_auto_rank and rank < DEFAULT_RANK:
@@ -137,7 +138,7 @@ def train_with_targets(
         "energy": fit.energy,
         "eigenvalues": [float(value) for value in fit.eigenvalues],
         **fit.convergence,
-        "interrupted": interrupted,
+        "interrupted": fit.stopped,
         "memory_predicted": needed,
         "warning": warning,
         "notes": [str(note) for note in notes],
@@ -256,7 +257,10 @@ def _fit(
     is_folded = not loaded and earlier_maps is not None
     position = SolverState(*loaded[1]["position"]) if loaded and "position" in loaded[1] else None
     options |= {"start": start, "start_is_folded": is_folded, "position": position, "concept_sums": concept_sums}
-    return solve(engine, ridge=float(ridge_path.ridge), **callbacks, **options), ridge_path, strings_weight
+    fit = solve(engine, ridge=float(ridge_path.ridge), **callbacks, **options)
+    if start == "engine":  # even if no step was needed, since the ridge was not chosen
+        fit = replace(fit, stopped=True, converged=False)
+    return fit, ridge_path, strings_weight
 
 
 def concept_targets(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Ints, Mask
-from cr5.corpus.language_names import spellings_of_one_language
+from cr5.corpus.languages import regional_codes
 from cr5.errors import Cr5Warning, DocumentsLeftOut, FewDocuments, LanguageLeftOut, RepeatedDocuments, SeveralCodes
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.message_parts import plural, quoted
@@ -179,7 +179,7 @@ def _few_documents_warnings(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
 
 def _several_codes_warnings(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
     """Yield a warning for the codes of each language that has several."""
-    for codes in spellings_of_one_language(chosen.languages):
+    for codes in regional_codes(chosen.languages):
         yield SeveralCodes(
             f"{' and '.join(codes)} are treated as different languages, each learned from its own documents only; give "
             "them the same code unless you mean them to be different"

@@ -52,7 +52,8 @@ class Fit:
     z - theta B z| over the rank columns, relative, in the norm of 1 / diag(B); if it is above ``tol``, rounding errors,
     ``max_steps`` or ``should_stop`` ended the run. It is infinite if ``tol`` is 0: then all steps are taken, unless
     rounding errors leave nothing to gain, and the last residual is not computed. products: the columns that X or X' was
-    multiplied with, in all. concept_sums: Y'C X maps, concepts x rank, if they were asked for.
+    multiplied with, in all. concept_sums: Y'C X maps, concepts x rank, if they were asked for. stopped: whether
+    ``should_stop`` ended the run.
     """
 
     maps: dict[str, Array]
@@ -66,6 +67,7 @@ class Fit:
     products: int
     seconds: float
     concept_sums: Array | None = None
+    stopped: bool = False
 
     @property
     def energy(self) -> float:
@@ -202,6 +204,7 @@ def solve(
             products=problem.products,
             seconds=time.perf_counter() - began,
             concept_sums=sums,
+            stopped=is_stopped,
         )
 
 

@@ -57,8 +57,15 @@ def warn_if_outdated(folder: Path, about: dict[str, Any]) -> None:
 
 def ingest_report(action: str, counts: IngestCounts) -> None:
     """Print what became of documents."""
-    left_out = f", {counts.unknown.total():,} in other languages left out" if counts.unknown else ""
-    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} replaced, {counts.unchanged:,} unchanged{left_out}")
+    left_out = {
+        "in other languages": counts.unknown.total(),
+        "without a word that the model knows": counts.blank.total(),
+        "exact copies of others": counts.duplicates,
+    }
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
+    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} replaced, {counts.unchanged:,} unchanged")
+    if reasons:
+        out.print(f"left out: {reasons}")
     if counts.renamed:
         out.print("; ".join(f"{code} is read as {lang}" for code, lang in sorted(counts.renamed.items())))
 
@@ -99,7 +106,9 @@ def search_report(
         console.warn(_nothing_found(result, limits))
         return
     field = (sort or "").removeprefix("-")
-    if field and all(field_value(hit.fields, field) is None for hit in result.hits):
+    for problem in result.warnings:
+        console.warn(_as_options(problem))
+    if field and not result.warnings and all(field_value(hit.fields, field) is None for hit in result.hits):
         console.warn(f"none of these documents has a field {field!r}; they are sorted by their score")
     out.print(_hit_table(result.hits, reasons, scores, explain, first))
     if result.suggestion:
@@ -127,10 +136,16 @@ def search_json(
         "tokens": query.tokens,
         "coverage": query.coverage._asdict(),
         "suggestion": result.suggestion,
+        "warnings": [_as_options(problem) for problem in result.warnings],
         "mode": mode,
         "measure": measure,
         "hits": hits,
     }
+
+
+def _as_options(problem: str) -> str:
+    """A warning of a search with options in place of parameters."""
+    return problem.replace("`where`", "--where").replace("`sort`", "--sort")
 
 
 def pairs_report(langs: Sequence[str], pairs: Sequence[DocumentPair], reasons: Sequence[LongTextExplanation]) -> None:
