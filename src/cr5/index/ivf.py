@@ -229,6 +229,8 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
         from cr5.retrieval.kernels import multiply_vector
 
         columns = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
+        is_first, is_last = np.diff(columns, prepend=-2) > 1, np.diff(columns, append=len(self.langs) + 1) > 1
+        runs = columns[is_first], columns[is_last]  # the first and the last of neighbouring languages
         products = multiply_vector(self.centroids, vector)
         order = np.argsort(-products)
         enough = max(min_scanned_rows, int(MIN_SCANNED_SHARE * len(self)), SCANNED_ROWS_PER_HIT * k)
@@ -243,9 +245,9 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
         lists = order[: 1 + int(max(scanned))]
         refined = max(MIN_REFINED_ROWS, REFINED_ROWS_PER_HIT * k)
         candidates, estimates = np.full(refined, -1, np.int64), np.full(refined, -np.inf, np.float32)
-        query, bases = sign_codes.encode_query(vector), np.repeat(products[lists], len(columns))
+        query, bases = sign_codes.encode_query(vector), np.repeat(products[lists], len(runs[0]))
         for segment, offset, ranges in zip(self.segments, self.offsets, self.ranges, strict=False):
-            begins, ends = (bounds[lists[:, None], columns].ravel() for bounds in ranges)
+            begins, ends = (bounds[lists[:, None], ends].ravel() for bounds, ends in zip(ranges, runs, strict=True))
             signs, is_live = segment.signs(self.centroids), live[offset : offset + segment.size]
             sign_codes.keep_nearest(signs, is_live, begins, ends, bases, query, offset, estimates, candidates)
         candidates = candidates[candidates >= 0]

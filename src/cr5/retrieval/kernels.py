@@ -9,6 +9,7 @@ from cr5._typing import Array, Ints, Mask
 from cr5.machine.compiler import compiled, count_bits
 
 LANES = 64  # products compared at a time, which the compiler vectorises
+ROWS_AT_ONCE = 64  # rows of sign codes compared at a time
 EMPTY = -1  # an empty entry of a hash table
 # Entries of a hash table per column; a larger table is faster to search and slower to build.
 SLOTS_TO_FIND, SLOTS_TO_ADD = 16, 4
@@ -155,21 +156,38 @@ def keep_nearest_signs(
     Rows that are not live, deleted ones, are left out.
     """
     for_weighted, for_positive, constant = np.float32(2 * step), np.float32(2 * least), np.float32(total)
+    words, all_words = signs.shape[1], signs.reshape(-1)
+    # The loops over the words of several rows, and over these rows, are vectorised. A count has both the weighted
+    # number of bits, in its lower half, and that of positive signs.
+    repeated = np.empty((4, ROWS_AT_ONCE * words), np.uint64)
+    for i in range(repeated.shape[1]):
+        repeated[:, i] = planes[:, i % words]
+    plane0, plane1, plane2, plane3 = repeated
+    word_counts, counts = np.empty(ROWS_AT_ONCE * words, np.int64), np.empty(ROWS_AT_ONCE, np.int64)
+    estimates = np.empty(ROWS_AT_ONCE, np.float32)
     for part in range(len(begins)):
-        for row in range(begins[part], ends[part]):
-            positive, n0, n1, n2, n3 = 0, 0, 0, 0, 0
-            for i in range(signs.shape[1]):
-                word = signs[row, i]
-                positive += count_bits(word)
-                n0 += count_bits(word & planes[0, i])
-                n1 += count_bits(word & planes[1, i])
-                n2 += count_bits(word & planes[2, i])
-                n3 += count_bits(word & planes[3, i])
-            weighted = np.float32(n0 + 2 * n1 + 4 * n2 + 8 * n3)
-            product = for_weighted * weighted + for_positive * np.float32(positive) - constant
-            estimate = bases[part] + factors[row] * product
-            if estimate > scores[0] and live[row]:
-                replace_worst(scores, rows, estimate, first + row)
+        for row in range(begins[part], ends[part], ROWS_AT_ONCE):
+            n = min(ROWS_AT_ONCE, ends[part] - row)
+            own_words, own_factors = all_words[row * words : (row + n) * words], factors[row : row + n]
+            for i in range(len(own_words)):
+                word = own_words[i]
+                weighted = count_bits(word & plane0[i]) + (count_bits(word & plane1[i]) << 1)
+                weighted += (count_bits(word & plane2[i]) << 2) + (count_bits(word & plane3[i]) << 3)
+                word_counts[i] = weighted + (count_bits(word) << 32)
+            counts[:] = 0
+            for i in range(words):
+                for j in range(n):
+                    counts[j] += word_counts[j * words + i]
+            better = False
+            for j in range(n):
+                weighted, positive = np.float32(np.int32(counts[j])), np.float32(np.int32(counts[j] >> 32))
+                product = for_weighted * weighted + for_positive * positive - constant
+                estimates[j] = bases[part] + own_factors[j] * product
+                better |= estimates[j] > scores[0]
+            if better:
+                for j in range(n):
+                    if estimates[j] > scores[0] and live[row + j]:
+                        replace_worst(scores, rows, estimates[j], first + row + j)
 
 
 @compiled

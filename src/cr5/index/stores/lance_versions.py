@@ -25,6 +25,7 @@ from cr5.index.stores.lance_full_text import LanceFullText
 from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
 from cr5.index.stores.lance_table import EXTRA_FIELDS, NewestVersion, existing_slots, read_rows
 from cr5.index.stores.rows import Floats
+from cr5.machine.concurrency import ConcurrencyLimit
 from cr5.storage.atomic import CAN_REPLACE_MAPPED_FILES, Stamp, file_stamp
 
 Made = TypeVar("Made")
@@ -87,6 +88,8 @@ class VersionedCache(Generic[Made]):
 
 class LanceReading(Store):
     """The part of ``LanceStore`` that reads."""
+
+    search_limit = ConcurrencyLimit()  # of all folders together
 
     def __init__(self, folder: Path, lancedb: Any, rank: int | None, limits: LanceLimits) -> None:
         self.folder, self.limits = folder, limits
