@@ -347,7 +347,7 @@ def _make_segment(new: DocumentTerms, langs: Sequence[str]) -> PostingsSegment:
     terms = [new.terms.words[i] for i in columns.tolist()]
     counts = np.minimum(postings.data, MAX_COUNT)
     return PostingsSegment(
-        slots=np.asarray(new.slots, np.int64)[order],
+        slots=np.asarray(new.slots, np.int32 if new.slots.max(initial=0) < 2**31 else np.int64)[order],
         lengths=np.asarray(rows.sum(axis=1), np.int32),
         **_string_arrays("id", ids),
         starts=_starts(numbers, len(langs)),

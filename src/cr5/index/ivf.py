@@ -195,7 +195,7 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
 
     @cached_property
     def centroid_codes(self) -> Codes:
-        """The centroids, quantised: one byte a number is enough to choose lists, and is read in a quarter of the time."""
+        """The centroids, quantised: lists are chosen by one byte a number, which is read in a quarter of the time."""
         return quantise(self.centroids)
 
     @cached_property
@@ -424,7 +424,7 @@ def _quantise_rows(rows: pa.Table, centroids: Floats, langs: list[str]) -> pa.Ta
         columns["text"] = compressed(rows["text"].to_pylist())
     columns |= {
         "key": pa.array(hash_texts(rows["id"].to_pylist())),
-        "group": pa.array(groups),
+        "group": pa.array(groups, pa.int32()),
         "scale": pa.array(codes.scale),
         "coarse": _matrix_to_bytes(codes.coarse),
         "fine": _matrix_to_bytes(codes.fine),
@@ -445,7 +445,7 @@ def _with_signs(table: pa.Table, centroids: Floats) -> pa.Table:
 
 
 def _sort_by_group(tables: Sequence[pa.Table]) -> VectorSegment:
-    table = pa.concat_tables(tables)
+    table = pa.concat_tables(tables, promote_options="permissive")  # earlier versions wrote groups as int64
     return VectorSegment(table.take(np.argsort(table["group"].to_numpy(), kind="stable")))
 
 
