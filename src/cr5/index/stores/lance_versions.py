@@ -47,8 +47,8 @@ class LanceLimits:
     max_small_files: int = 32  # files, or versions of the table, before they are compacted
     small_files_per_row: float = 1 / 2000  # a large table may have this many small files per row, if that is more
     reindexing_growth: float = 1 / 4  # share of the rows that are written before the ids of a large table are indexed
-    max_merged_rows: int = 2**16  # rows of the IVF index that are merged while a writer waits
-    max_merged_terms: int = 2**20  # rows and postings of the full text that are merged while a writer waits
+    max_merged_rows: int = 2**13  # rows of the IVF index that are merged while a writer waits
+    max_merged_terms: int = 2**17  # rows and postings of the full text that are merged while a writer waits
     version_lifetime: timedelta = timedelta(hours=1)  # how long a reader may use an old version
     retrain_growth: float = 2  # the IVF index is trained again when the table has grown by this factor
     retrain_deleted_share: float = 1 / 4  # and when this share of the indexed rows has been deleted
