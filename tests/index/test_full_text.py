@@ -160,6 +160,19 @@ def test_very_high_counts_are_limited(tmp_path: Path) -> None:
     assert dict(zip(ids, scores.tolist(), strict=True)) == pytest.approx(oracle, rel=1)
 
 
+def test_counts_have_one_byte_unless_a_segment_has_high_ones(tmp_path: Path) -> None:
+    parts = [[Words("it", {"w0": 3})], [Words("it", {"w0": 300, "w1": 2})], [Words("da", {"w0": 255})]]
+    kinds = []
+    for i, documents in enumerate(parts):
+        add(tmp_path, documents, i, max_segment_size=1)
+        kinds.append(FullTextIndex(tmp_path).segments[-1].counts.dtype)
+    assert kinds == [np.uint8, np.uint16, np.uint8]
+    extend(tmp_path, None, 3)  # merges them
+    [segment] = FullTextIndex(tmp_path).segments
+    assert segment.counts.dtype == np.uint16
+    assert_agrees(reader(tmp_path), {f"d{i}": d for i, [d] in enumerate(parts)})
+
+
 def test_the_terms_of_a_document_are_those_of_its_concept_text_opening_and_title_which_weigh_more() -> None:
     rest = "così " * 20 + "lupo"
     titles, texts, concepts = ["Il cane", "", "Hund"], [f"cane {rest}", "", "en hund"], ["Q144", "honey-bee", "Q144"]

@@ -31,6 +31,7 @@ RECENT_TERMS = 100_000  # terms per language whose document frequencies a reader
 MAX_KEPT_IDS = 2**15  # ids per segment that are kept in memory once they have been read
 NO_DOCUMENT = 2**62  # fills a heap that is not full; larger than any document
 MAX_COUNT = 2**16 - 1  # higher counts of a term in a document are clipped to it
+MAX_SMALL_COUNT = 2**8 - 1  # a segment without higher counts has one byte for each, others have two
 
 
 @dataclass(frozen=True)
@@ -371,8 +372,9 @@ def _make_segment(new: DocumentTerms, langs: Sequence[str]) -> PostingsSegment:
     postings = rows.tocsc()[:, columns]
     ids = pa.array(new.ids, pa.large_string()).take(order)
     terms = [new.terms.words[i] for i in columns.tolist()]
+    counts = np.minimum(postings.data, MAX_COUNT)
     return PostingsSegment(
-        slots=np.asarray(new.slots, np.int64)[order],
+        slots=np.asarray(new.slots, np.int32 if new.slots.max(initial=0) < 2**31 else np.int64)[order],
         lengths=np.asarray(rows.sum(axis=1), np.int32),
         **_string_arrays("id", ids),
         starts=_starts(numbers, len(langs)),
@@ -381,7 +383,7 @@ def _make_segment(new: DocumentTerms, langs: Sequence[str]) -> PostingsSegment:
         **word_arrays(terms, np.array([number[new.terms.langs[i]] for i in columns.tolist()], np.int64), len(langs)),
         offsets=postings.indptr.astype(np.int64),
         documents=postings.indices.astype(np.int32),
-        counts=np.minimum(postings.data, MAX_COUNT).astype(np.uint16),
+        counts=counts.astype(np.uint16 if counts.max(initial=0) > MAX_SMALL_COUNT else np.uint8),
     )
 
 
@@ -405,7 +407,8 @@ def _merge(segments: Sequence[PostingsSegment], kept: Sequence[Mask] | None = No
     targets = np.empty(len(keys), np.int64)
     targets[by_key] = ends - all_sizes[by_key]
     total = int(ends[-1]) if len(ends) else 0
-    documents, counts = np.empty(total, np.int32), np.empty(total, np.uint16)
+    documents = np.empty(total, np.int32)
+    counts = np.empty(total, np.result_type(*(segment.counts for segment in segments)))
     key_parts = np.split(targets, np.cumsum([len(segment.keys) for segment in segments])[:-1])
     for s, part, part_targets in zip(segments, parts, key_parts, strict=True):
         copy_kept(s.documents, s.counts, s.offsets, part, part_targets, documents, counts)

@@ -389,7 +389,7 @@ class Index:
             whole_number("k", k), whole_number("offset", offset), langs, mode, measure, group, prefer, min_score,
             where, sort,
         )  # fmt: skip
-        result = self._read(lambda active: pipeline.search(active.pinned(), query, lang, options))
+        result = self._read(lambda active: active.search(pipeline.search, query, lang, options))
         for problem in result.warnings:
             warn(problem, UnknownField)
         return result
@@ -401,14 +401,14 @@ class Index:
         times. ``lang`` is guessed by default. Document frequencies and lengths are those of the language.
         """
         text, k = one_text(text), whole_number("k", k)
-        return self._read(lambda active: search.search_words(active.pinned(), text, lang, k))
+        return self._read(lambda active: active.search(search.search_words, text, lang, k))
 
     def similar(
         self, document_id: str, *, k: int = 10, langs: str | Collection[str] | None = None, measure: Measure = "csls"
     ) -> SearchResult:
         """The k documents nearest to a document of the index, which itself is left out."""
         k = whole_number("k", k)
-        return self._read(lambda active: search.similar(active.pinned(), document_id, k, langs, measure))
+        return self._read(lambda active: active.search(search.similar, document_id, k, langs, measure))
 
     def nearest(
         self,
@@ -421,7 +421,7 @@ class Index:
     ) -> list[list[SearchHit]]:
         """The k documents nearest to each of the ``vectors`` (queries x rank, or one) of texts in ``lang``."""
         k = whole_number("k", k)
-        return self._read(lambda active: search.nearest(active.pinned(), vectors, lang, k, langs, measure))
+        return self._read(lambda active: active.search(search.nearest, vectors, lang, k, langs, measure))
 
     def nearest_passages(
         self, vector: Array, *, k: int = 10, langs: Collection[str] | None = None

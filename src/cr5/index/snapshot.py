@@ -12,12 +12,12 @@ that has none, and missing if an earlier version wrote the index.
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from cr5.corpus.texts import one_path
 from cr5.errors import Cr5Error, IndexBusyError, ModelFileError
@@ -31,6 +31,8 @@ from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
 from cr5.storage.model_files import has_model, open_model
 from cr5.storage.output_paths import check_folder_writable
+
+Result = TypeVar("Result")
 
 FORMAT = 1
 INDEX_FILE = "index.json"
@@ -68,6 +70,11 @@ class Snapshot(NamedTuple):
         """A copy for one search, whose stores stay at the version that is newest now."""
         passages = None if self.passages is None else self.passages.pinned()
         return self._replace(store=self.store.pinned(), passages=passages)
+
+    def search(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Call a function with a pinned copy, and with arguments, as soon as the store lets this thread search."""
+        with self.store.search_limit:
+            return function(self.pinned(), *arguments)
 
     def close(self) -> None:
         """Close the stores."""

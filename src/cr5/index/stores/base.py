@@ -11,6 +11,7 @@ new store: they are overridden for speed, or where an earlier version of cr5 wro
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -97,6 +98,8 @@ class Store(ABC):
 
     label: ClassVar[str]  # the name of the database as users know it
     address_form: ClassVar[str] = ""  # form of its addresses; empty if the folder of the index is enough
+    # A context around every search; a store that computes in this process limits how many threads are in it.
+    search_limit: ClassVar[AbstractContextManager[None]] = nullcontext()
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema

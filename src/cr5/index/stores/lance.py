@@ -9,7 +9,7 @@ row gets a slot, a number that is never reused. Beside the table are files that 
 - ``hubness.npy``: refreshed hubness by slot, which takes precedence over the hubness in the table.
 
 Writers wait for each other at a lock file; readers use the newest version and never wait. ``optimise`` holds that lock
-only to compact the table and to activate files: it merges large files and trains the IVF index while others write.
+only to activate files: it compacts the table, merges files and trains the IVF index while others write.
 """
 
 import importlib
@@ -57,6 +57,8 @@ from cr5.storage.locks import locked
 
 if TYPE_CHECKING:
     from lancedb.expr import Expr
+
+COMMIT_CONFLICT = "commit conflict"  # in the message of the only type of error that LanceDB has
 
 
 class LanceStore(LanceReading):
@@ -274,11 +276,12 @@ class LanceStore(LanceReading):
     def optimise(self) -> None:
         """As in the base class. While files are merged and the IVF index is built, others may write."""
         with locked(self.folder / OPTIMISE_LOCK):
+            self._compact()
             with self._writing():
                 rows, next_slot = self._table.count_rows(), self._unused_slot()
-                self._compact(rows)
                 version = int(self._table.version)
                 self._next_slot = (version, next_slot)  # the rows keep their slots
+                self._purge(rows)
             self._full_text.merge(self._writing)
             if rows < self.limits.ann_min_rows:
                 return
@@ -289,15 +292,39 @@ class LanceStore(LanceReading):
                 index, next_slot = self._ivf.get(), self._unused_slot()
                 if index and self._count_from(index.next_slot) > self.limits.max_unindexed_rows:
                     self._extend_ivf(index.next_slot, next_slot)
+            staging_folder = self.folder / f"{IVF_FOLDER}.merged"
+            IvfIndex.merge_concurrently(self.folder / IVF_FOLDER, staging_folder, self._writing, ivf.MAX_SEGMENT_ROWS)
 
-    def _compact(self, rows: int) -> None:
-        """Merge the files of the table, index its ids, and remove terms of deleted rows, where there are many."""
+    def _compact(self) -> None:
+        """Merge the files of the table, or index its ids, where there are many new ones, while others write.
+
+        If a row is replaced or deleted meanwhile, LanceDB gives up; then it is done again while writers wait.
+        """
         limits = self.limits
-        if self._needs_compaction(rows):
-            self._table.optimize(cleanup_older_than=limits.version_lifetime)
-        elif self._count_unindexed_ids() > max(limits.max_unindexed_rows, limits.reindexing_growth * rows):
-            _create_indexes(self._table)
-        deleted = self._full_text.documents - rows
+        with self._writing():
+            rows = self._table.count_rows()
+            needs_compaction = self._needs_compaction(rows)
+            most = max(limits.max_unindexed_rows, limits.reindexing_growth * rows)
+            if not needs_compaction and self._count_unindexed_ids() <= most:
+                return
+
+        def work(table: Any) -> None:
+            if needs_compaction:
+                table.optimize(cleanup_older_than=limits.version_lifetime)
+            else:
+                _create_indexes(table)
+
+        try:
+            work(self._connection.open_table(TABLE))
+        except RuntimeError as error:
+            if COMMIT_CONFLICT not in str(error):
+                raise
+            with self._writing():
+                work(self._table)
+
+    def _purge(self, rows: int) -> None:
+        """Remove the terms of deleted rows, if there are many; the table has so many rows."""
+        deleted, limits = self._full_text.documents - rows, self.limits
         if deleted > limits.retrain_deleted_share * self._full_text.documents:
             self._full_text.purge(lambda: existing_slots(self._table), limits.retrain_deleted_share)
 

@@ -25,6 +25,7 @@ from cr5.index.stores.lance_full_text import LanceFullText
 from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
 from cr5.index.stores.lance_table import EXTRA_FIELDS, NewestVersion, existing_slots, read_rows
 from cr5.index.stores.rows import Floats
+from cr5.machine.concurrency import ConcurrencyLimit
 from cr5.storage.atomic import CAN_REPLACE_MAPPED_FILES, Stamp, file_stamp
 
 Made = TypeVar("Made")
@@ -46,8 +47,8 @@ class LanceLimits:
     max_small_files: int = 32  # files, or versions of the table, before they are compacted
     small_files_per_row: float = 1 / 2000  # a large table may have this many small files per row, if that is more
     reindexing_growth: float = 1 / 4  # share of the rows that are written before the ids of a large table are indexed
-    max_merged_rows: int = 2**16  # rows of the IVF index that are merged while a writer waits
-    max_merged_terms: int = 2**20  # rows and postings of the full text that are merged while a writer waits
+    max_merged_rows: int = 2**13  # rows of the IVF index that are merged while a writer waits
+    max_merged_terms: int = 2**17  # rows and postings of the full text that are merged while a writer waits
     version_lifetime: timedelta = timedelta(hours=1)  # how long a reader may use an old version
     retrain_growth: float = 2  # the IVF index is trained again when the table has grown by this factor
     retrain_deleted_share: float = 1 / 4  # and when this share of the indexed rows has been deleted
@@ -87,6 +88,8 @@ class VersionedCache(Generic[Made]):
 
 class LanceReading(Store):
     """The part of ``LanceStore`` that reads."""
+
+    search_limit = ConcurrencyLimit()  # of all folders together
 
     def __init__(self, folder: Path, lancedb: Any, rank: int | None, limits: LanceLimits) -> None:
         self.folder, self.limits = folder, limits
