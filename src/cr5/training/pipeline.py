@@ -32,7 +32,9 @@ from cr5.training.selection import (
     CorpusUsage,
     Selection,
     different_names,
+    documents_per_concept,
     list_reasons,
+    question_about_concepts,
     select_documents,
 )
 from cr5.training.solver import OVERSAMPLING, Fit, SolverState, memory_needed, solve
@@ -82,7 +84,7 @@ def train_with_targets(
     _check(corpus, usage, settings.weighting)
     words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
     is_auto_rank = settings.rank == "auto"
-    rank = choose_rank(settings, usage.concepts.used, words, _swapped_columns(corpus))
+    rank = choose_rank(settings, usage.concepts.used, words, _hint(corpus, chosen))
     settings = replace(settings, rank=rank)
     notes = selection.warnings(settings.weighting)
     for note in notes:  # now, so that a caller who cares can stop
@@ -365,6 +367,11 @@ def choose_rank(settings: Settings, concepts: int, words: int, hint: str = "") -
         advice = f"use `rank<={largest}`, or add documents{hint}"
         raise CorpusError(f"`rank={settings.rank}` is too large for {limit}; {advice}")
     return settings.rank
+
+
+def _hint(corpus: CountedCorpus, chosen: CountedCorpus) -> str:
+    """What is probably wrong with a corpus that has too few concepts, as the end of a message."""
+    return _swapped_columns(corpus) or question_about_concepts(documents_per_concept(chosen))
 
 
 def _swapped_columns(corpus: CountedCorpus) -> str:
