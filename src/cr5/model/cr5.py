@@ -397,7 +397,7 @@ class Cr5(TextEncoder):
         return {lang: self._languages.language(lang) for lang in self.langs}
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a folder; an earlier one in it is replaced atomically, a finished one only by a finished."""
+        """Write the model to a folder, atomically; an unfinished model does not replace a finished one."""
         self._languages.check_fitted()
         reports.check_replaceable(one_path(path, "path"), self._report)
         settings = self.settings.to_json() | {"rank": self.rank}
