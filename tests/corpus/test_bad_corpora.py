@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from corpus_files import FORMATS, GOOD, LINE, message, put, put_parquet, relaxed
+from corpus_files import FORMATS, GOOD, LINE, SKIP_LINES, message, put, put_parquet, relaxed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,6 +85,18 @@ def test_repeated_keys_of_fields_are_refused_and_those_that_are_not_kept_are_not
         skipped = Skipped()
         assert [batch.rows.num_rows for batch in read_batches("d.jsonl", on_error="skip", skipped=skipped)] == [2]
         assert skipped.total == len(before) // 2
+
+
+@pytest.mark.parametrize("name", ["c.csv", "c.jsonl", "c.parquet"])
+def test_at_a_line_that_cannot_be_decoded_the_error_says_how_to_go_on_without_it(name: str) -> None:
+    raw = pa.array([b"a", b"caf\xe9"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
+    put_parquet("c.parquet", concept=["Q1"] * 2, lang=["en"] * 2, text=text)
+    put("c.csv", b"concept,lang,text\nQ1,en,a\nQ1,en,caf\xe9\n")
+    put("c.jsonl", LINE.encode() + b'{"concept": "Q1", "lang": "en", "text": "caf\xe9"}\n')
+    with pytest.raises(CorpusError) as caught:
+        list(read_batches(name))
+    assert str(caught.value).endswith(SKIP_LINES)
 
 
 QUOTE = "double every quote and quote the field around it"

@@ -194,6 +194,33 @@ def test_ctrl_c_can_end_the_fit_and_keep_the_model(documents: list[Document]) ->
     assert precision(model, held_out) > 80
 
 
+def test_an_unfinished_model_never_replaces_a_finished_one(documents: list[Document], tmp_path: Path) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.stage == "fit" and progress.done == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    kept = "the model is the finished one of before"
+    model = Cr5(**SETTINGS | {"tol": 1e-5}).fit([d for d in documents if int(d.concept[1:]) < 100])
+    before, settings, checkpoint = model.report, model.settings, tmp_path / "fit.checkpoint"
+    model.set_params(rank=5)
+    for change in (model.fit, model.update):
+        with pytest.warns(Interrupted, match=kept):
+            change(documents, progress=interrupt, on_interrupt="return")
+        assert (model.report, model.settings, model.rank) == (before, settings, settings.rank)
+    with pytest.warns(Interrupted, match=rf"{kept}.*; the same fit with checkpoint='.*fit\.checkpoint' continues$"):
+        model.fit(documents, progress=interrupt, on_interrupt="return", checkpoint=checkpoint)
+    model.save(tmp_path / "finished")
+    unfinished = Cr5(**SETTINGS | {"tol": 1e-5})
+    for _ in range(2):  # an unfinished one may replace another, in memory and in a folder
+        with pytest.warns(Interrupted):
+            unfinished.fit(documents, progress=interrupt, on_interrupt="return")
+        unfinished.save(tmp_path / "unfinished")
+    with pytest.raises(Cr5Error, match="finished has a finished model, which an unfinished one does not replace"):
+        unfinished.save(tmp_path / "finished")
+    assert Cr5.load(tmp_path / "finished").report == before
+    model.save(tmp_path / "unfinished")
+
+
 def test_ctrl_c_leaves_a_checkpoint_from_which_the_fit_continues(documents: list[Document], tmp_path: Path) -> None:
     steps: list[float] = []
 

@@ -75,7 +75,8 @@ def train(
 
     Every document has a concept (what it is about, the same in all languages), a language and a text. Ctrl-C, or
     SIGTERM, stops the training. Once the corpus has been read, the unfinished model is saved, unless MODEL already
-    contains a finished one. Once the ridge has been chosen, there is also a checkpoint, from which --resume continues.
+    contains a finished one, or --from continues one. Once the ridge has been chosen, there is also a checkpoint, from
+    which --resume continues.
     Examples:
 
         cr5 train corpus/ -o model
@@ -122,13 +123,15 @@ def train(
         err.print(f"stopped; {advice}", style="yellow", soft_wrap=True)
         sys.exit(130)
     seconds = time.perf_counter() - start
+    is_trained = saved or from_model is None  # after an interrupted update, the model is the earlier one
     if json:
         about = {"model": str(output), "saved": saved, "seconds": seconds}
-        console.as_json(about | {"skipped": skipped.counts, "report": model.report})
+        console.as_json(about | {"skipped": skipped.counts, "report": model.report if is_trained else None})
     else:
         console.skipped_lines(skipped)
-        render.training_report(model, output if saved else None, seconds)
-    if model.report["interrupted"]:
+        if is_trained:
+            render.training_report(model, output if saved else None, seconds)
+    if not saved or model.report["interrupted"]:
         sys.exit(130)
 
 
