@@ -112,7 +112,16 @@ def test_trusted_proxies_and_the_format_of_the_log_are_options(
             ["--trust-proxy", "proxy.test"],
             "`trust_proxy=proxy.test` is not a network or an address; write it as 10.0.0.0/8 or as 127.0.0.1",
         ),
-        (["--api-key", " "], "the `api_key` is empty; choose one that is hard to guess, or leave out `api_key`"),
+        (["--api-key", " "], "`api_key` is empty; choose a key that is hard to guess, or leave out `api_key`"),
+        (["--api-key", "a\nb"], "`api_key` has a line end or another control character inside the key; remove it"),
+        (
+            ["--api-key", "a", "--api-key-file", "b"],
+            "both `api_key` and `api_key_file` are given; leave out one of them",
+        ),
+        (
+            ["--api-key-file", "none.txt"],
+            "`api_key_file=none.txt` cannot be read (no such file or directory); name another file",
+        ),
         (["--rate", "fast"], "Invalid value for --rate: 'fast' is not of the form N/min, e.g. 120/min"),
         (
             ["--host", "no such host"],
@@ -126,6 +135,49 @@ def test_a_server_that_cannot_start_says_why(
     with pytest.raises((Cr5Error, typer.BadParameter)) as raised:
         run([str(index_folder), *arguments], monkeypatch)
     assert getattr(raised.value, "format_message", raised.value.__str__)() == message
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        (
+            "CR5_API_KEY",
+            "",
+            "CR5_API_KEY is set, but empty; give it a value, or unset it for a server without a key",
+        ),
+        (
+            "CR5_API_KEY_FILE",
+            "",
+            "CR5_API_KEY_FILE is set, but empty; give it a value, or unset it for a server without a key",
+        ),
+        ("CR5_API_KEY", " \n", "CR5_API_KEY is empty; choose a key that is hard to guess, or leave out CR5_API_KEY"),
+    ],
+)
+def test_a_variable_without_a_key_does_not_start_an_open_server(
+    index_folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(Cr5Error) as raised:
+        run([str(index_folder), "--port", "0"], monkeypatch)
+    assert str(raised.value) == message
+    _, [settings] = run([str(index_folder), "--port", "0", "--api-key", "k"], monkeypatch)
+    assert settings.api_key == "k"
+
+
+def test_a_key_is_what_clients_can_send_without_the_line_end_of_its_file(
+    index_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "key"
+    file.write_bytes("sécret key\r\n".encode())
+    for variable, value in [("CR5_API_KEY", "sécret key\n"), ("CR5_API_KEY_FILE", str(file))]:
+        with monkeypatch.context() as changed:
+            changed.setenv(variable, value)
+            _, [settings] = run([str(index_folder), "--port", "0"], changed)
+        assert settings.api_key == "sécret key"
+    for content, problem in [(b"\n", "is empty"), (b"\xff", "is not UTF-8")]:
+        file.write_bytes(content)
+        with pytest.raises(Cr5Error, match=problem):
+            run([str(index_folder), "--port", "0", "--api-key-file", str(file)], monkeypatch)
 
 
 def test_a_missing_index_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

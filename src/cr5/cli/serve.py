@@ -1,5 +1,6 @@
 """``cr5 serve``: serve an index over HTTP."""
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +12,9 @@ from cr5.cli.render import console
 from cr5.cli.render.search import warn_if_outdated
 from cr5.errors import Cr5Error, MissingPackageError
 from cr5.index import Index
-from cr5.message_parts import plural
+from cr5.message_parts import plural, reason
+
+KEY_VARIABLE, KEY_FILE_VARIABLE = "CR5_API_KEY", "CR5_API_KEY_FILE"
 
 
 def serve(
@@ -22,7 +25,11 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 8000,
     api_key: Annotated[
         str | None,
-        typer.Option(envvar="CR5_API_KEY", help="Key that clients must send.", metavar="KEY", show_envvar=True),
+        typer.Option(envvar=KEY_VARIABLE, help="Key that clients must send.", metavar="KEY", show_envvar=True),
+    ] = None,
+    api_key_file: Annotated[
+        Path | None,
+        typer.Option(envvar=KEY_FILE_VARIABLE, help="File that contains the key.", metavar="FILE", show_envvar=True),
     ] = None,
     rate: Annotated[str | None, typer.Option(help="Rate limit for one client address.", metavar="N/min")] = None,
     workers: Annotated[int, typer.Option(min=1, max=256, help="Number of server processes.")] = 1,
@@ -68,8 +75,7 @@ def serve(
         if (error.name or "").startswith("cr5"):
             raise
         raise MissingPackageError(f"the server needs {error.name}; install it with: pip install 'cr5[serve]'") from None
-    if api_key is not None and not api_key.strip():
-        raise Cr5Error("the `api_key` is empty; choose one that is hard to guess, or leave out `api_key`")
+    api_key = read_key(api_key, api_key_file)
     local = process.is_loopback(host)
     local_hosts = (*process.LOOPBACK_HOSTS, host.lower()) if local else ()
     settings = ServerSettings(
@@ -96,6 +102,31 @@ def serve(
         console.err.print(f"serving {served} at {process.url(listening)} (Ctrl-C stops it)", soft_wrap=True)
         process.serve(listening, index, settings, workers)
     console.err.print("stopped")
+
+
+def read_key(api_key: str | None, file: Path | None) -> str | None:
+    """The key of the options and of the variables for them; None if there is none.
+
+    A variable without a value is an error: the key is missing where it should have come from, and without it the
+    server would be open to everybody.
+    """
+    from cr5.server.access import parse_key
+
+    if api_key is not None and file is not None:
+        raise Cr5Error("both `api_key` and `api_key_file` are given; leave out one of them")
+    if api_key is not None:
+        return parse_key(api_key, KEY_VARIABLE if os.environ.get(KEY_VARIABLE) == api_key else "`api_key`")
+    if file is not None:
+        try:
+            return parse_key(file.read_text(encoding="utf-8"), f"`api_key_file={file}`")
+        except OSError as error:
+            raise Cr5Error(f"`api_key_file={file}` cannot be read ({reason(error)}); name another file") from None
+        except UnicodeDecodeError:
+            raise Cr5Error(f"`api_key_file={file}` is not UTF-8; write the key as text") from None
+    for variable in (KEY_VARIABLE, KEY_FILE_VARIABLE):
+        if variable in os.environ:
+            raise Cr5Error(f"{variable} is set, but empty; give it a value, or unset it for a server without a key")
+    return None
 
 
 def parse_rate(text: str) -> int:

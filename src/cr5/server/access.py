@@ -126,6 +126,16 @@ def host_of(header: str) -> str:
     return header.partition(":")[0].lower()
 
 
+def parse_key(text: str, source: str) -> str:
+    """An API key from a ``source``, without the blanks and line ends around it, which a header cannot contain."""
+    key = text.strip()
+    if not key:
+        raise Cr5Error(f"{source} is empty; choose a key that is hard to guess, or leave out {source}")
+    if not key.isprintable():
+        raise Cr5Error(f"{source} has a line end or another control character inside the key; remove it")
+    return key
+
+
 def has_key(headers: Mapping[bytes, bytes], key: str) -> bool:
     """Whether the request headers (lower-case names) contain the API key; compared in constant time."""
     scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
