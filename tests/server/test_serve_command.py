@@ -93,6 +93,28 @@ def test_by_default_only_loopback_host_names_are_allowed(index_folder: Path, mon
     assert set(settings.allowed_hosts) == {"localhost", "127.0.0.1", "::1", "search.test"}
 
 
+def test_host_names_on_all_addresses_are_any_or_those_allowed_and_those_of_this_machine(
+    index_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everywhere = [str(index_folder), "--host", "0.0.0.0", "--port", "0"]
+    assert run(everywhere, monkeypatch)[1][0].allowed_hosts == ()
+    names = ["--allow-host", "Search.Test", "--allow-host", "[fe80::1]", "--allow-host", "bücher.test"]
+    _, [settings] = run([*everywhere, *names], monkeypatch)
+    loopback = {"localhost", "127.0.0.1", "::1"}
+    assert set(settings.allowed_hosts) == loopback | {"0.0.0.0", "search.test", "fe80::1", "xn--bcher-kva.test"}
+
+
+@pytest.mark.parametrize("name", ["http://x.test/", "x.test:80", "*.x.test", "a b", "", "x..test"])
+def test_a_host_name_with_more_than_the_name_is_refused(
+    index_folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    with pytest.raises(Cr5Error) as raised:
+        run([str(index_folder), "--port", "0", "--allow-host", name], monkeypatch)
+    assert str(raised.value) == (
+        f"`allow_host={name}` is not a host name; write it without scheme, port and path, as search.example.org"
+    )
+
+
 def test_trusted_proxies_and_the_format_of_the_log_are_options(
     index_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

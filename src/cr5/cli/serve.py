@@ -36,7 +36,11 @@ def serve(
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse to add or delete documents.")] = False,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Another host name that the server answers to; may be repeated.", metavar="NAME"),
+        typer.Option(
+            help="Name under which clients reach the server, beside those of this machine; may be repeated. With an "
+            "address that other machines reach, any name is accepted without this option.",
+            metavar="NAME",
+        ),
     ] = None,
     trust_proxy: Annotated[
         list[str] | None,
@@ -69,7 +73,7 @@ def serve(
     """
     try:
         from cr5.server import process
-        from cr5.server.access import parse_network
+        from cr5.server.access import parse_host_name, parse_network
         from cr5.server.settings import ServerSettings
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("cr5"):
@@ -77,12 +81,12 @@ def serve(
         raise MissingPackageError(f"the server needs {error.name}; install it with: pip install 'cr5[serve]'") from None
     api_key = read_key(api_key, api_key_file)
     local = process.is_loopback(host)
-    local_hosts = (*process.LOOPBACK_HOSTS, host.lower()) if local else ()
+    names = [parse_host_name(name) for name in allow_host or ()]
     settings = ServerSettings(
         api_key=api_key,
         requests_per_minute=None if rate is None else parse_rate(rate),
         read_only=read_only,
-        allowed_hosts=(*local_hosts, *(allow_host or ())),
+        allowed_hosts=(*process.LOOPBACK_HOSTS, host.lower(), *names) if local or names else (),
         store=store,
         trusted_proxies=tuple(str(parse_network(network)) for network in trust_proxy or ()),
         log_format=log_format,
