@@ -1,19 +1,26 @@
 """``cr5 serve``: serve an index over HTTP."""
 
+import logging
 import os
 import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import IndexFolder, Store
 from cr5.cli.render import console
 from cr5.cli.render.search import warn_if_outdated
+from cr5.cli.running import error_message
 from cr5.errors import Cr5Error, MissingPackageError
 from cr5.index import Index
 from cr5.message_parts import plural, reason
 
+log, events = logging.getLogger("cr5.server"), logging.getLogger("cr5.server.events")
 KEY_VARIABLE, KEY_FILE_VARIABLE = "CR5_API_KEY", "CR5_API_KEY_FILE"
 
 
@@ -52,7 +59,7 @@ def serve(
     log_format: Annotated[
         Literal["text", "json"],
         typer.Option(
-            help="Format of the log. text: warnings and errors; json: these and every request, as JSON lines."
+            help="Format of the log. text: warnings and errors; json: these, every request, start and end, as JSON."
         ),
     ] = "text",
     log_file: Annotated[
@@ -72,40 +79,67 @@ def serve(
         CR5_API_KEY=secret cr5 serve index --host 0.0.0.0 --port 80 --rate 120/min --workers 4 --read-only
     """
     try:
-        from cr5.server import process
+        from cr5.server import logs, process
         from cr5.server.access import parse_host_name, parse_network
         from cr5.server.settings import ServerSettings
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("cr5"):
             raise
         raise MissingPackageError(f"the server needs {error.name}; install it with: pip install 'cr5[serve]'") from None
-    api_key = read_key(api_key, api_key_file)
-    local = process.is_loopback(host)
-    names = [parse_host_name(name) for name in allow_host or ()]
-    settings = ServerSettings(
-        api_key=api_key,
-        requests_per_minute=None if rate is None else parse_rate(rate),
-        read_only=read_only,
-        allowed_hosts=(*process.LOOPBACK_HOSTS, host.lower(), *names) if local or names else (),
-        store=store,
-        trusted_proxies=tuple(str(parse_network(network)) for network in trust_proxy or ()),
-        log_format=log_format,
-        log_file=log_file,
-    )
-    opened = Index.open(index, store=store)  # reports a problem with the index before the server listens
-    about = opened.about()
-    opened.close()
-    warn_if_outdated(index, about)
-    with process.listen(host, port) as listening:
-        if not local and api_key is None:
-            console.warn(
-                f"{host} can be reached from other machines, and there is no API key, so anyone there can "
-                f"{'read' if read_only else 'read and change'} the index; set --api-key, or leave out --host"
-            )
-        served = f"{plural(about['rows'], 'document')} ({', '.join(about['documents']) or 'no language yet'})"
-        console.err.print(f"serving {served} at {process.url(listening)} (Ctrl-C stops it)", soft_wrap=True)
-        process.serve(listening, index, settings, workers)
-    console.err.print("stopped")
+    with json_lines() if log_format == "json" else nullcontext():
+        local = process.is_loopback(host)
+        names = [parse_host_name(name) for name in allow_host or ()]
+        settings = ServerSettings(
+            api_key=read_key(api_key, api_key_file),
+            requests_per_minute=None if rate is None else parse_rate(rate),
+            read_only=read_only,
+            allowed_hosts=(*process.LOOPBACK_HOSTS, host.lower(), *names) if local or names else (),
+            store=store,
+            trusted_proxies=tuple(str(parse_network(network)) for network in trust_proxy or ()),
+            log_format=log_format,
+            log_file=log_file,
+        )
+        opened = Index.open(index, store=store)  # reports a problem with the index before the server listens
+        about = opened.about()
+        opened.close()
+        logs.configure(log_format, log_file)
+        warn = console.warn if log_format == "text" else log.warning
+        warn_if_outdated(index, about, warn)
+        with process.listen(host, port) as listening:
+            if not local and settings.api_key is None:
+                warn(
+                    f"{host} can be reached from other machines, and there is no API key, so anyone there can "
+                    f"{'read' if read_only else 'read and change'} the index; set --api-key, or leave out --host"
+                )
+            url, documents = process.url(listening), about["documents"]
+            languages = ", ".join(documents) or "no language yet"
+            served = f"serving {plural(about['rows'], 'document')} ({languages}) at {url}"
+            if log_format == "text":
+                console.err.print(f"{served} (Ctrl-C stops it)", soft_wrap=True)
+            fields = {"event": "start", "url": url, "documents": documents, "workers": workers}
+            events.info(served, extra={"fields": fields})
+            process.serve(listening, index, settings, workers)
+        if log_format == "text":
+            console.err.print("stopped")
+        events.info("stopped", extra={"fields": {"event": "stop"}})
+
+
+@contextmanager
+def json_lines() -> Iterator[None]:
+    """Within the block, the warnings and the error of the command are written to the log as JSON lines."""
+    from cr5.server import logs
+
+    logs.configure("json")
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: log.warning(in_command_line_terms(str(message), ["serve"]))
+        try:
+            yield
+        except (Cr5Error, OSError, MemoryError, ImportError) as error:
+            if os.environ.get("CR5_DEBUG"):
+                raise
+            logs.configure("json")  # on standard error, where the end of a command is looked for
+            log.error(error_message(error, ["serve"]))
+            raise typer.Exit(1) from None
 
 
 def read_key(api_key: str | None, file: Path | None) -> str | None:
