@@ -76,6 +76,7 @@ def test_python_sessions_of_guides_with_an_index_print_what_they_show(
     assert failed_examples(page) == 0
 
 
+@pytest.mark.usefixtures("restored_loggers")
 def test_servers_of_the_guide_start_with_its_options(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from cr5.server import process
 

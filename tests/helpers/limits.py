@@ -1,5 +1,7 @@
-"""Disks that are full, and limits of the operating system that stand in for one."""
+"""Disks that are full, limits of the operating system that stand in for one, and users whom permissions bind."""
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,3 +31,16 @@ def fill(disk: Path, free_bytes: int = 0) -> Path:
         except OSError:
             file.truncate(file.tell() - free_bytes)
     return path
+
+
+@contextmanager
+def ordinary_user() -> Iterator[int]:
+    """Within this block, the process has the rights of a user whom permissions bind, and not those of root."""
+    if sys.platform == "win32":
+        pytest.skip("there are no users with numbers")
+    before = os.geteuid()
+    os.seteuid(before or 65534)
+    try:
+        yield os.geteuid()
+    finally:
+        os.seteuid(before)

@@ -1,5 +1,6 @@
 """Fixtures for the tests of the server: an index and servers for it."""
 
+import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,3 +61,17 @@ def start_server(index_folder: Path, tmp_path: Path) -> Iterator["StartServer"]:
     yield start
     for client in clients:
         client.__exit__(None, None, None)
+
+
+@pytest.fixture
+def restored_loggers() -> Iterator[None]:
+    """The loggers are as before after a test."""
+    from cr5.server import logs
+
+    loggers = [logging.getLogger(name) for name in (*logs.LOGGERS, logs.REQUEST_LOG, logs.EVENT_LOG)]
+    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    yield
+    logs.configure("text")  # closes a log file
+    for logger, (handlers_before, propagate, level) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers_before, propagate
+        logger.setLevel(level)

@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import madeup
@@ -12,6 +13,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from index_documents import FEW, contents, given, refused
+from limits import ordinary_user
 
 from cr5 import Cr5, Document, DocumentsReplaced, FewKnownWords, LanguageLeftOut, Skipped
 from cr5.errors import Cr5Error
@@ -324,3 +326,28 @@ def test_an_index_contains_its_model_and_can_be_moved(tmp_path: Path, model_fold
     assert contents(second) == {}
     moved.close()
     second.close()
+
+
+@pytest.mark.parametrize("part", ["documents", "**/*.lance/data/*", "model/*.txt", "model", ""])
+def test_a_part_of_an_index_that_the_user_may_not_read_is_named_when_it_is_opened(
+    index_folder: Path, part: str
+) -> None:
+    with TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        folder = Path(place) / "index"
+        shutil.copytree(index_folder, folder)
+        for path in folder.rglob(".*"):
+            path.chmod(0)  # locks and unfinished files are not read
+        Index.open(folder).close()
+        generation = folder / "generation-1"
+        first = sorted(generation.glob(part))[0] if part else generation
+        mode = first.stat().st_mode
+        first.chmod(0)
+        try:
+            with ordinary_user() as user, pytest.raises(Cr5Error) as raised:
+                Index.open(folder)
+        finally:
+            first.chmod(mode)
+        assert str(raised.value) == f"{first}: permission denied; make it readable for uid {user}"
+        with ordinary_user():
+            Index.open(folder).close()

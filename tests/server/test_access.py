@@ -77,11 +77,17 @@ def test_a_client_is_an_ipv4_address_or_an_ipv6_network() -> None:
     assert client_of("testclient") == "testclient"
 
 
-def test_a_host_name_that_is_not_allowed_is_refused(start_server: StartServer) -> None:
+def test_a_host_name_that_is_not_allowed_is_refused(
+    start_server: StartServer, caplog: pytest.LogCaptureFixture
+) -> None:
     client = start_server(allowed_hosts=process.LOOPBACK_HOSTS)
     assert error_message(client.get("/info", headers={"host": "evil.test:8000"}), 421) == (
         "this server does not answer to the host name 'evil.test'; start it with --allow-host to add it"
     )
+    assert "refused a request for the host name 'evil.test', which --allow-host does not name" in caplog.text
+    for path in ["/health", "/ready"]:
+        assert client.get(path, headers={"host": "10.88.0.2:8000"}).status_code != 421
+        assert client.post(path, headers={"host": "evil.test"}).status_code == 421
     for host in ["127.0.0.1:8000", "LOCALHOST", "[::1]:8000"]:
         assert client.get("/info", headers={"host": host}).status_code == 200
     assert host_of("[::1]") == "::1"

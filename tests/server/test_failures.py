@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from limits import fill
+from raw_server import until
 from serving import QUERY, StartServer, error_message
 from starlette.testclient import TestClient
 
@@ -70,6 +71,27 @@ def test_what_the_system_refuses_to_a_search_is_not_said_of_the_index_but_named_
     assert "index" not in message
     assert "document" not in message
     assert "/tmp/spill" in caplog.text
+
+
+def test_a_server_whose_index_cannot_be_read_is_alive_but_not_ready_until_it_can(
+    start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, unusable = start_server(), "the index cannot be used at the moment; the server's log has the details"
+    until(lambda: client.get("/ready").status_code == 200)
+    (tmp_path / "index").rename(tmp_path / "elsewhere")
+    answers = [client.get(path) for path in ("/ready", "/search?q=a")]
+    assert client.get("/health").json() == {"status": "ok", "version": "0.1.0", "generation": 1}
+    (tmp_path / "elsewhere").rename(tmp_path / "index")
+    assert client.get("/ready").json() == {"status": "ready"}
+
+    def fail(*given: Any) -> None:
+        raise RuntimeError("a damaged\nfile")
+
+    monkeypatch.setattr(Index, "get", fail)
+    answers.append(client.get("/ready"))
+    assert client.get("/health").status_code == 200
+    assert [error_message(answer, 503) for answer in answers] == [unusable] * 3
+    assert "the index cannot be read: a damaged\\nfile" in caplog.text
 
 
 def test_other_errors_are_not_those_of_the_system() -> None:

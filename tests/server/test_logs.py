@@ -4,7 +4,6 @@ import errno
 import json
 import logging
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,7 @@ from serving import StartServer
 from cr5.errors import Cr5Error
 from cr5.server import handlers, logs
 
-
-@pytest.fixture(autouse=True)
-def _loggers() -> Iterator[None]:
-    """The loggers are as before after a test."""
-    loggers = [logging.getLogger(name) for name in (*logs.LOGGERS, logs.REQUEST_LOG)]
-    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
-    yield
-    for logger, (handlers_before, propagate, level) in zip(loggers, before, strict=True):
-        logger.handlers, logger.propagate = handlers_before, propagate
-        logger.setLevel(level)
+pytestmark = pytest.mark.usefixtures("restored_loggers")
 
 
 def test_every_request_is_a_json_line_with_its_id_and_without_key_or_text(

@@ -156,11 +156,12 @@ def _end_output() -> int:
 
 
 def _show_error(error: BaseException, arguments: list[str]) -> int:
-    err.print(Text.assemble(("error: ", "bold red"), _message(error, arguments)), soft_wrap=True)
+    err.print(Text.assemble(("error: ", "bold red"), error_message(error, arguments)), soft_wrap=True)
     return 1
 
 
-def _message(error: BaseException, arguments: Sequence[str]) -> str:
+def error_message(error: BaseException, arguments: Sequence[str]) -> str:
+    """An error in the words of the command line."""
     if isinstance(error, OSError) and error.strerror:
         reason = "; ".join(filter(None, [error.strerror.lower(), _ADVICE.get(error.errno or 0)]))
         return f"{error.filename}: {reason}" if error.filename else reason

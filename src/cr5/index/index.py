@@ -167,6 +167,11 @@ class Index:
         return self._read(lambda active: active.number)
 
     @property
+    def opened_snapshot_number(self) -> int:
+        """The number of the snapshot that this object has opened; reads nothing, and so does not notice a newer one."""
+        return self._active.number
+
+    @property
     def passage_words(self) -> int:
         """The number of words of a passage of a long document; 0 if the index has no passages."""
         settings = self._read(lambda active: active.passage_settings)

@@ -173,6 +173,7 @@ def saved_model(model: Cr5 | Path | str, index_folder: Path) -> Iterator[Path]:
 def open_snapshot(index_folder: Path, record: dict[str, Any], address: str | None) -> Snapshot:
     """Open the snapshot of a record."""
     folder = index_folder / f"{FOLDER_PREFIX}{record['generation']}"
+    _check_readable(folder)
     model = Cr5.load(folder / "model")
     background = _load_background(folder, record, model)
     if address not in (None, FOLDER_ADDRESS) and record["store"] == FOLDER_ADDRESS:
@@ -230,6 +231,20 @@ def remove_stale(index_folder: Path, kept: Collection[int], address: str | None)
             for name in (STORE_FOLDER, PASSAGES_FOLDER):
                 store_for(record["store"]).drop(_location(folder, record, address, name))
         discard(folder)
+
+
+def _check_readable(snapshot_folder: Path) -> None:
+    """Raise an error that names a file or folder of a snapshot that this user cannot read; many are read only later."""
+    folder_mode, effective = os.R_OK | os.X_OK, os.access in os.supports_effective_ids
+    needed = [(snapshot_folder, folder_mode)]
+    for place, folders, files in os.walk(snapshot_folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]  # others are locks and unfinished files
+        needed += [(Path(place, name), folder_mode) for name in folders]
+        needed += [(Path(place, name), os.R_OK) for name in files if not name.startswith(".")]
+    for path, mode in needed:
+        if not os.access(path, mode, effective_ids=effective) and path.exists():
+            user = f"uid {os.geteuid()}" if hasattr(os, "geteuid") else "this user"
+            raise Cr5Error(f"{path}: permission denied; make it readable for {user}")
 
 
 def read_index_file(index_folder: Path) -> dict[str, Any]:

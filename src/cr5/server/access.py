@@ -2,6 +2,7 @@
 
 import hmac
 import ipaddress
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -124,6 +125,32 @@ def host_of(header: str) -> str:
     if header.startswith("["):
         return header[1:].partition("]")[0].lower()
     return header.partition(":")[0].lower()
+
+
+def parse_host_name(text: str) -> str:
+    """A host name or an address as requests have it: in lower case, and an international name in its ASCII form."""
+    name = text.strip().removeprefix("[").removesuffix("]")
+    if _parse_address(name) is not None:
+        return name.lower()
+    try:
+        ascii_name = name.encode("idna").decode().lower()
+    except UnicodeError:
+        ascii_name = ""
+    if not re.fullmatch(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?", ascii_name):
+        raise Cr5Error(
+            f"`allow_host={text}` is not a host name; write it without scheme, port and path, as search.example.org"
+        )
+    return ascii_name
+
+
+def parse_key(text: str, source: str) -> str:
+    """An API key from a ``source``, without the blanks and line ends around it, which a header cannot contain."""
+    key = text.strip()
+    if not key:
+        raise Cr5Error(f"{source} is empty; choose a key that is hard to guess, or leave out {source}")
+    if not key.isprintable():
+        raise Cr5Error(f"{source} has a line end or another control character inside the key; remove it")
+    return key
 
 
 def has_key(headers: Mapping[bytes, bytes], key: str) -> bool:

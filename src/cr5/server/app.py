@@ -33,7 +33,7 @@ from cr5.server.settings import ServerSettings
 from cr5.server.state import ServerState
 from cr5.server.static_files import StaticFiles
 
-HEALTH_SECONDS = 10  # time limit of an answer to /health
+INDEX_CHECK_SECONDS = 10  # time limit of an answer to /ready
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ErrorResponse, "description": description}
     for status, description in {
@@ -168,14 +168,15 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
 
     @app.get("/health", response_model=schemas.HealthResponse)
     async def health() -> Response:
-        """Tell whether the server can read its index."""
-        return await pools.check_health(partial(handlers.health, state, version=release))
+        """Tell that the server process works, whether or not its index can be read."""
+        response = schemas.HealthResponse(version=release, generation=index.opened_snapshot_number)
+        return Response(response.model_dump_json(), media_type="application/json")
 
     @app.get("/ready", response_model=schemas.ReadyResponse)
     async def ready() -> Response:
-        """Tell whether the server has loaded everything that a search needs, and is not stopping."""
+        """Tell whether the server has loaded what a search needs, can read its index, and is not stopping."""
         readiness.check()
-        return Response(schemas.ReadyResponse().model_dump_json(), media_type="application/json")
+        return await pools.check_index(partial(handlers.ready, state))
 
     @app.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def prometheus() -> Response:
@@ -237,10 +238,10 @@ class _Pools:
         self._settings = settings
         self.readers = ThreadPoolExecutor(settings.threads, "cr5-reader")
         self.encoders = ThreadPoolExecutor(settings.threads, "cr5-encoder")
-        self.health = ThreadPoolExecutor(1, "cr5-health")
+        self.index_checker = ThreadPoolExecutor(1, "cr5-index-check")
         self.writer = ThreadPoolExecutor(1, "cr5-writer")
         self._reading = 0
-        self._health_check: asyncio.Future[Response] | None = None
+        self._index_check: asyncio.Future[Response] | None = None
         # Reads that wait for a slow store must not use up all requests that the server accepts.
         self._max_reading = max(settings.threads, settings.max_concurrent_requests * 3 // 4)
 
@@ -254,16 +255,16 @@ class _Pools:
         finally:
             self._reading -= 1
 
-    async def check_health(self, work: Callable[[], BaseModel]) -> Response:
-        """The response of a health check; requests that arrive while one is running share its result."""
-        if self._health_check is None or self._health_check.done():
-            seconds = min(HEALTH_SECONDS, self._settings.timeout_seconds)
-            self._health_check = asyncio.ensure_future(_respond(self.health, seconds, work))
-        return await asyncio.shield(self._health_check)
+    async def check_index(self, work: Callable[[], BaseModel]) -> Response:
+        """The response of a check of the index; requests that arrive while one is running share its result."""
+        if self._index_check is None or self._index_check.done():
+            seconds = min(INDEX_CHECK_SECONDS, self._settings.timeout_seconds)
+            self._index_check = asyncio.ensure_future(_respond(self.index_checker, seconds, work))
+        return await asyncio.shield(self._index_check)
 
     async def shutdown(self) -> None:
         """Cancel what has not begun, and wait a while for a write to finish."""
-        for pool in (self.readers, self.encoders, self.health):
+        for pool in (self.readers, self.encoders, self.index_checker):
             pool.shutdown(wait=False, cancel_futures=True)
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.to_thread(self.writer.shutdown), self._settings.shutdown_seconds)

@@ -13,7 +13,7 @@ from cr5.corpus.languages import find_text_language, no_such_language
 from cr5.errors import Cr5Error
 from cr5.index import Index, IndexedDocument, Mode, Query, SearchHit, SearchResult
 from cr5.index.filters import Filter
-from cr5.message_parts import quoted
+from cr5.message_parts import one_line, quoted
 from cr5.retrieval.snippets import snippet
 from cr5.retrieval.top_k import Measure
 from cr5.server import schemas
@@ -149,10 +149,15 @@ def info(state: ServerState, version: str, writable: bool) -> schemas.InfoRespon
     )
 
 
-def health(state: ServerState, version: str) -> schemas.HealthResponse:
+def ready(state: ServerState) -> schemas.ReadyResponse:
     """Read from the index, to see that it can be read."""
-    state.index.get(["health"])
-    return schemas.HealthResponse(version=version, generation=state.index.snapshot_number)
+    try:
+        state.index.get(["health"])
+    except Cr5Error:
+        raise
+    except Exception as error:
+        raise Cr5Error(f"the index cannot be read: {one_line(str(error))}") from error
+    return schemas.ReadyResponse()
 
 
 def exposition(state: ServerState, metrics: Metrics) -> str:

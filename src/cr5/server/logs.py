@@ -19,20 +19,24 @@ from cr5.storage.locks import locked
 REQUEST_LINES_PER_SECOND = 200
 MAX_KINDS = 1000  # kinds of messages that are counted at a time
 MAX_LOG_BYTES, OLDER_LOGS = 10_000_000, 5  # size of a log file, and how many full ones are kept
-REQUEST_LOG = "cr5.server.requests"
+REQUEST_LOG, EVENT_LOG = "cr5.server.requests", "cr5.server.events"
 LOGGERS = ("cr5.server", "cr5.index", "uvicorn", "asyncio")
 
 
 def configure(log_format: LogFormat, file: Path | None = None) -> None:
-    """Send the log of the server to standard error or a file: problems, and in JSON also a line for every request."""
+    """Send the log of the server to standard error or a file: problems, and in JSON also every request and event."""
     handler = logging.StreamHandler(sys.stderr) if file is None else RotatingFile(file)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     handler.addFilter(RepetitionFilter())
     for name in LOGGERS:
         logger = logging.getLogger(name)
+        for replaced in logger.handlers:
+            if isinstance(replaced, RotatingFile):
+                replaced.close()
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(logging.WARNING)
-    logging.getLogger(REQUEST_LOG).setLevel(logging.INFO if log_format == "json" else logging.WARNING)
+    for name in (REQUEST_LOG, EVENT_LOG):
+        logging.getLogger(name).setLevel(logging.INFO if log_format == "json" else logging.WARNING)
 
 
 class RotatingFile(logging.StreamHandler[Any]):

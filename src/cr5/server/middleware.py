@@ -21,7 +21,7 @@ from cr5.server.metrics import METHODS, Metrics
 from cr5.server.openai_api import error_response
 from cr5.server.settings import ServerSettings
 
-OPEN_PATHS = ("/health", "/ready")  # need no key, and are answered when the server is busy
+OPEN_PATHS = ("/health", "/ready")  # need no key and no allowed host, and are answered when the server is busy
 PAGES = ("/", "/docs", "/openapi.json")  # need no key, which a browser does not send: they tell nothing of the index
 REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
 log = logging.getLogger("cr5.server")
@@ -127,16 +127,18 @@ class RequestMiddleware:
     def _check_access(self, request: "_Request") -> None:
         """Raise an error for a request that the settings do not allow."""
         settings, headers, path = self._settings, request.headers, request.path
+        reads = request.method in ("GET", "HEAD")
+        is_probe = path in OPEN_PATHS and reads
         host = host_of(headers.get(b"host", b"").decode("latin-1"))
-        if settings.allowed_hosts and host not in settings.allowed_hosts:
+        if settings.allowed_hosts and host not in settings.allowed_hosts and not is_probe:
+            log.warning("refused a request for the host name %s, which --allow-host does not name", quoted(host))
             raise HttpError(
                 421,
                 f"this server does not answer to the host name {quoted(host)}; start it with --allow-host to add it",
             )
         if b"content-length" in headers and b"transfer-encoding" in headers:
             raise HttpError(400, "the request has both Content-Length and Transfer-Encoding; send one of them")
-        reads = request.method in ("GET", "HEAD")
-        if path in OPEN_PATHS and reads:
+        if is_probe:
             return
         static = path.startswith("/static/") and reads  # not rate-limited: the page loads some twenty files at once
         if self._rate_limiter and not static:

@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -99,12 +100,12 @@ def url(listening: socket.socket) -> str:
 def serve(listening: socket.socket, folder: Path, settings: ServerSettings, workers: int = 1) -> None:
     """Serve an index until SIGINT or SIGTERM, and finish the requests that have begun.
 
-    SIGHUP replaces the workers one by one; a single process ignores it, since an open index follows changes anyway.
+    SIGHUP replaces the workers one by one; a single process only logs it, since an open index follows changes anyway.
     """
     logs.configure(settings.log_format, settings.log_file)
     if workers == 1:
         if hasattr(signal, "SIGHUP"):  # not on Windows
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            signal.signal(signal.SIGHUP, _log_hangup)
         ServerProcess(folder, settings)(listening)
         return
     with tempfile.TemporaryDirectory(prefix="cr5-") as metrics_folder:
@@ -116,6 +117,14 @@ def serve(listening: socket.socket, folder: Path, settings: ServerSettings, work
             Supervisor(ServerProcess(folder, settings), listening, workers, WORKER_START_SECONDS).run()
         finally:
             del os.environ[SHARED_FOLDER_VARIABLE]
+
+
+def _log_hangup(number: int, frame: FrameType | None) -> None:
+    message = (
+        "SIGHUP has no effect on a single worker: a new snapshot of the index is used without it; start the server "
+        "with --workers 2 or more to have workers replaced"
+    )
+    threading.Thread(target=log.warning, args=(message,)).start()  # the signal may have interrupted another line
 
 
 @dataclass(frozen=True)

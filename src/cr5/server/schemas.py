@@ -405,13 +405,13 @@ class InfoResponse(BaseModel):
 
 
 class ReadyResponse(BaseModel):
-    """The server is ready."""
+    """The server is ready, and can read its index."""
 
     status: Literal["ready"] = "ready"
 
 
 class HealthResponse(BaseModel):
-    """The server runs and can read its index; ``generation`` is the number of its active snapshot."""
+    """The server runs; ``generation`` is the number of the snapshot of the index that it has opened."""
 
     status: Literal["ok"] = "ok"
     version: str

@@ -14,7 +14,7 @@ class ServerSettings:
     api_key: str | None = None
     requests_per_minute: int | None = None  # the rate limit for one client address
     read_only: bool = False
-    allowed_hosts: tuple[str, ...] = ()  # host names that the server answers to, against DNS rebinding; empty: all
+    allowed_hosts: tuple[str, ...] = ()  # host names of requests that are answered, against DNS rebinding; empty: all
     timeout_seconds: float = 30.0  # limit for an answer
     max_body_bytes: int = 2_000_000
     threads: int = 8

@@ -17,8 +17,9 @@ from types import FrameType
 from typing import Any
 
 from cr5.server.http_server import drop_new_connections
+from cr5.server.logs import EVENT_LOG
 
-log = logging.getLogger("cr5.server")
+log, events = logging.getLogger("cr5.server"), logging.getLogger(EVENT_LOG)
 
 POLL_SECONDS = 0.2  # the longest wait before the supervisor checks for signals
 
@@ -119,6 +120,7 @@ class Supervisor:
 
     def _replace_all(self) -> None:
         """Replace each worker by a new one, which answers before the old one stops."""
+        events.info("SIGHUP: replacing the workers", extra={"fields": {"event": "reload"}})
         for number, old in enumerate(self._workers):
             new, end = self._start(), time.monotonic() + self._start_seconds
             while not (new.warm or self._stopping) and new.process.is_alive() and time.monotonic() < end:

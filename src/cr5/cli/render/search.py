@@ -1,6 +1,6 @@
 """Search on the terminal: the state of an index, hits with the words that explain them, pairs of documents."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +49,10 @@ def index_report(folder: Path, about: dict[str, Any], store_label: str, seconds:
     warn_if_outdated(folder, about)
 
 
-def warn_if_outdated(folder: Path, about: dict[str, Any]) -> None:
+def warn_if_outdated(folder: Path, about: dict[str, Any], warn: Callable[[str], None] = console.warn) -> None:
     """Say what is missing from an index written by an earlier version, and which command adds it."""
     if about["outdated"]:
-        console.warn(about["outdated"].replace("`refresh`", f"cr5 index -o {folder} --refresh"))
+        warn(about["outdated"].replace("`refresh`", f"cr5 index -o {folder} --refresh"))
 
 
 def ingest_report(action: str, counts: IngestCounts) -> None:
