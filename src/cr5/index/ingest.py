@@ -18,7 +18,7 @@ from cr5.corpus.documents import DOCUMENTS, ROWS, Batch, has_control_character
 from cr5.corpus.fields import FIELDS, NO_FIELDS
 from cr5.corpus.inputs import Documents
 from cr5.corpus.language_names import no_such_language
-from cr5.corpus.languages import find_language, find_text_language
+from cr5.corpus.languages import canonical_code, find_language, find_text_language
 from cr5.corpus.texts import is_table, text_list
 from cr5.errors import Cr5Error, FewKnownWords, LanguageLeftOut, warn
 from cr5.hashing import digest, hash_texts
@@ -257,6 +257,26 @@ def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: 
     counts.renewed += len(written) - len(new)
     growth.update(langs[i] for i in new)
     return growth
+
+
+def check_dropped(documents: Mapping[str, int], langs: Sequence[str], drop_languages: str | Sequence[str]) -> None:
+    """Raise an error if documents are in a language that a model lacks, unless it is in ``drop_languages``.
+
+    ``documents`` is their number by language, ``langs`` are the languages of the model.
+    """
+    chosen = drop_languages.split(",") if isinstance(drop_languages, str) else drop_languages
+    dropped = {canonical_code(lang): lang for lang in text_list(chosen, "drop_languages")}
+    missing = {lang: count for lang, count in documents.items() if count and find_text_language(lang, langs) is None}
+    if kept := [given for lang, given in dropped.items() if lang not in missing and lang in documents]:
+        raise Cr5Error(
+            f"`drop_languages` has {', '.join(kept)}, which the model knows, so that these documents stay; leave it out"
+        )
+    if lost := {lang: count for lang, count in missing.items() if lang not in dropped}:
+        counts = ", ".join(f"{lang} {count:,}" for lang, count in lost.items())
+        raise Cr5Error(
+            f"reindexing would delete {plural(sum(lost.values()), 'document')} in languages that the model lacks "
+            f'({counts}); use a model that has them, or delete them with `drop_languages="{",".join(missing)}"`'
+        )
 
 
 def copy_documents(
