@@ -70,7 +70,8 @@ def test_reindexing_deletes_documents_in_languages_that_the_model_lacks_only_on_
     problem = (
         rf"would delete {number} documents in languages that the model lacks \(cc {number}\).*`drop_languages=\"cc\"`"
     )
-    for dropped in ((), [], "fr"):
+    dropped: str | list[str]
+    for dropped in ([], "fr"):
         with pytest.raises(Cr5Error, match=problem):
             index.reindex(other_model, drop_languages=dropped)
     with pytest.raises(Cr5Error, match="`drop_languages` has AA, which the model knows"):

@@ -280,28 +280,25 @@ class Index:
     ) -> IngestCounts:
         """Encode all documents with another model; the index answers with the old one until that is done.
 
-        Documents in a language that the model lacks are an error, unless it is in ``drop_languages``, "vi,ja" or a
-        list: then they are deleted. An interrupted run is resumed when it is repeated, unless the index was written in
-        between.
+        Documents in languages that the model lacks are an error, unless ``drop_languages``, "vi,ja" or a list, deletes
+        them. An interrupted run is resumed when it is repeated, unless the index was written in between.
         """
         with ingest.full_disk_errors(self.folder), snapshot.saved_model(model, self.folder) as folder:
             return self._reindex(folder, drop_languages, progress)
 
     def _reindex(self, model: Path, drop_languages: str | Sequence[str], progress: ProgressCallback) -> IngestCounts:
-        settings = self._settings
         self._optimiser.wait()
-        langs = Cr5.load(model).langs  # a wrong model is reported before anything is changed
-        with self._writing(snapshot.model_digest(model)) as active:
+        langs, digest = Cr5.load(model).langs, snapshot.model_digest(model)  # a wrong model is reported first
+        with self._writing(digest) as active, snapshot.removed_if_disk_full(self.folder, self._address):
             ingest.check_dropped(active.store.count(), langs, drop_languages)
-            with snapshot.removed_if_disk_full(self.folder, active, self._address):
-                new_snapshot = snapshot.next_snapshot(self.folder, active, model, self._address)
-                try:
-                    result = ingest.copy_documents(active, new_snapshot, settings, progress)
-                    new_snapshot = ingest.refresh_background(new_snapshot, settings, progress)
-                    new_snapshot.optimise()
-                    snapshot.activate(self.folder, new_snapshot.record)
-                finally:
-                    new_snapshot.close()
+            new_snapshot = snapshot.next_snapshot(self.folder, active, model, self._address)
+            try:
+                result = ingest.copy_documents(active, new_snapshot, self._settings, progress)
+                new_snapshot = ingest.refresh_background(new_snapshot, self._settings, progress)
+                new_snapshot.optimise()
+                snapshot.activate(self.folder, new_snapshot.record)
+            finally:
+                new_snapshot.close()
             self._reload()
             snapshot.remove_stale(self.folder, [self._active.number], self._address)
         return result

@@ -125,7 +125,7 @@ def next_snapshot(index_folder: Path, active: Snapshot, model: Path, address: st
 
 
 @contextmanager
-def removed_if_disk_full(index_folder: Path, active: Snapshot, address: str | None) -> Iterator[None]:
+def removed_if_disk_full(index_folder: Path, address: str | None) -> Iterator[None]:
     """Remove the snapshot that is being made if the disk is full, so that it does not stay full."""
     try:
         with naming_os_errors(index_folder):
@@ -133,7 +133,7 @@ def removed_if_disk_full(index_folder: Path, active: Snapshot, address: str | No
     except OSError as error:
         if error.errno in FULL_DISK_ERRNOS:
             with suppress(Exception):  # the first error is the one to raise
-                remove_stale(index_folder, [active.number], address)
+                remove_stale(index_folder, [read_index_file(index_folder)["generation"]], address)
         raise
 
 
