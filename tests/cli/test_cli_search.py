@@ -116,7 +116,7 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
 
 @pytest.mark.slow
 def test_another_model_needs_the_option_reindex(
-    tmp_path: Path, model_folder: Path, other_model: Path, corpus: Path, run_json: Any, fails: Any
+    tmp_path: Path, model_folder: Path, other_model: Path, corpus: Path, run_json: Any, fails: Any, printed: Any
 ) -> None:
     index = tmp_path / "index"
     run_json("index", model_folder, corpus, "-o", index)
@@ -129,6 +129,23 @@ def test_another_model_needs_the_option_reindex(
     assert found["added"]["unchanged"] == 120
     assert found["about"]["rank"] == 10
     assert run_json("index", other_model, "-o", index, "--reindex")["reindexed"] is None  # it has that model
+    _, err = printed("index", other_model, "-o", index, "--reindex")
+    assert f"{index}: the index was built with this model, so that nothing is encoded again" in err
+
+
+def test_reindexing_names_the_option_that_deletes_documents_in_other_languages(
+    tmp_path: Path, model_folder: Path, corpus: Path, run_json: Any, fails: Any
+) -> None:
+    index, smaller = tmp_path / "index", tmp_path / "smaller"
+    run_json("index", model_folder, corpus, "-o", index)
+    Cr5.load(model_folder).subset(langs=["aa", "bb"]).save(smaller)
+    assert fails("index", smaller, "-o", index, "--reindex") == (
+        "reindexing would delete 40 documents in languages that the model lacks (cc 40); use a model that has them, or "
+        "delete them with --drop-languages cc"
+    )
+    assert fails("index", smaller, corpus, "-o", index, "--drop-languages", "cc").startswith("--drop-languages applies")
+    found = run_json("index", smaller, "-o", index, "--reindex", "--drop-languages", "cc")
+    assert (found["reindexed"]["unknown"], found["about"]["documents"]) == ({"cc": 40}, {"aa": 40, "bb": 40})
 
 
 def test_a_model_that_was_trained_again_in_the_same_way_needs_no_reindexing(

@@ -216,8 +216,11 @@ def test_a_table_without_a_header_is_told_from_one_with_other_names(tmp_path: Pa
     ("header", "told"),
     [
         ("concept^lang^text", "only concept^lang^text; separate the columns by commas, semicolons, tabs or bars"),
-        (" concept, lang,text", "no column 'concept' or 'lang', only ' concept', ' lang', text; names must be written"),
-        ("Concept,lang,text", "no column 'concept', only Concept, lang, text; names must be written alike"),
+        (
+            " concept, lang,text",
+            "no column 'concept' or 'lang', only ' concept', ' lang', text; names must match exactly",
+        ),
+        ("Concept,lang,text", "no column 'concept', only Concept, lang, text; names must match exactly"),
         ("about,lang,text", "no column 'concept', only about, lang, text; name the column that"),
     ],
 )

@@ -58,6 +58,12 @@ def index(
     reindex: Annotated[
         bool, typer.Option("--reindex", help="Encode all documents with another MODEL, then add DOCS.")
     ] = False,
+    drop_languages: Annotated[
+        str | None,
+        typer.Option(
+            help="With --reindex: delete the documents in these languages, which MODEL lacks.", metavar="CODES"
+        ),
+    ] = None,
     delete: Annotated[
         list[str] | None, typer.Option(help="Delete the document with this id; may be repeated.", metavar="ID")
     ] = None,
@@ -87,6 +93,8 @@ def index(
 
         cr5 index -o index --refresh --check
     """
+    if drop_languages is not None and not reindex:
+        raise Cr5Error("--drop-languages applies to --reindex only; leave it out")
     _check_arguments(model, documents, output, reindex=reindex, other_task=bool(delete) or refresh or check)
     began = time.perf_counter()
     skipped = Skipped()
@@ -96,8 +104,11 @@ def index(
         console.progress_bars(json) as progress,
     ):
         reindexed = None
-        if model is not None and reindex and not opened.built_with(model, further_languages=False):
-            reindexed = opened.reindex(model, progress=progress)
+        if model is not None and reindex:
+            if opened.built_with(model, further_languages=False):
+                console.warn(f"{output}: the index was built with this model, so that nothing is encoded again")
+            else:
+                reindexed = opened.reindex(model, drop_languages=drop_languages or (), progress=progress)
         deleted = opened.delete(delete) if delete else None
         batches = read_corpora(documents, langs, on_error, skipped) if documents else []
         added = opened.add(batches, progress=progress) if documents else None

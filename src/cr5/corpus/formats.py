@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from cr5.corpus.csv_files import csv_records
 from cr5.corpus.documents import (
     REQUIRED_COLUMNS,
     SCHEMA,
@@ -33,7 +34,6 @@ from cr5.corpus.tables import (
     Record,
     RecordError,
     column_problem,
-    csv_records,
     json_records,
     line_blocks,
     open_parquet,

@@ -135,9 +135,8 @@ class CorpusReader(Iterator[Batch]):
                 if batch.rows.num_rows:
                     yield batch
         if not any_valid:
-            raise CorpusError(
-                f"no document can be used: all {errors.total} lines or files have errors; the first: {errors.first}"
-            )
+            several = f"all {errors.total} lines or files have errors; the first: " if errors.total > 1 else ""
+            raise CorpusError(f"no document can be used: {several}{errors.first}")
         self.check_langs()
 
 

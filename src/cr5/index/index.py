@@ -269,36 +269,36 @@ class Index:
             passage_ingest.repair(active, progress)
             self._refresh(snapshot.mark_passages_complete(active), progress).optimise()
 
-    def reindex(self, model: Cr5 | Path | str, *, progress: ProgressCallback = no_progress) -> IngestCounts:
+    def reindex(
+        self,
+        model: Cr5 | Path | str,
+        *,
+        drop_languages: str | Sequence[str] = (),
+        progress: ProgressCallback = no_progress,
+    ) -> IngestCounts:
         """Encode all documents with another model; the index answers with the old one until that is done.
 
-        An interrupted run is resumed when it is repeated, unless the index was written in between.
+        Documents in languages that the model lacks are an error, unless ``drop_languages``, "vi,ja" or a list, deletes
+        them. An interrupted run is resumed when it is repeated, unless the index was written in between.
         """
         with ingest.full_disk_errors(self.folder), snapshot.saved_model(model, self.folder) as folder:
-            return self._reindex(folder, progress)
+            return self._reindex(folder, drop_languages, progress)
 
-    def _reindex(self, model: Path, progress: ProgressCallback) -> IngestCounts:
-        settings, address = self._settings, self._address
+    def _reindex(self, model: Path, drop_languages: str | Sequence[str], progress: ProgressCallback) -> IngestCounts:
         self._optimiser.wait()
-        Cr5.load(model)  # a wrong model is reported before anything is changed
-        with self._writing(snapshot.model_digest(model)) as active:
-            number = active.number + 1
-            unfinished = snapshot.read_unfinished(self.folder, number)
-            if unfinished:
-                new_snapshot = snapshot.open_snapshot(self.folder, unfinished, address)
-            else:
-                store_address = address or active.record["store"]
-                passages = active.passage_settings if "passages" in active.record else PassageSettings()
-                new_snapshot = snapshot.create_snapshot(self.folder, model, store_address, number, passages)
+        langs, digest = Cr5.load(model).langs, snapshot.model_digest(model)  # a wrong model is reported first
+        with self._writing(digest) as active, snapshot.removed_if_disk_full(self.folder, self._address):
+            ingest.check_dropped(active.store.count(), langs, drop_languages)
+            new_snapshot = snapshot.next_snapshot(self.folder, active, model, self._address)
             try:
-                result = ingest.copy_documents(active, new_snapshot, settings, progress)
-                new_snapshot = ingest.refresh_background(new_snapshot, settings, progress)
+                result = ingest.copy_documents(active, new_snapshot, self._settings, progress)
+                new_snapshot = ingest.refresh_background(new_snapshot, self._settings, progress)
                 new_snapshot.optimise()
                 snapshot.activate(self.folder, new_snapshot.record)
             finally:
                 new_snapshot.close()
             self._reload()
-            snapshot.remove_stale(self.folder, [number], address)
+            snapshot.remove_stale(self.folder, [self._active.number], self._address)
         return result
 
     def _refresh_if_needed(self, active: Snapshot, counts: Counter[str], progress: ProgressCallback) -> Snapshot:

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from cr5._typing import Array
 from cr5.corpus.fields import FIELDS, NO_FIELDS
-from cr5.corpus.languages import find_language, find_text_language, no_such_language
-from cr5.errors import DocumentsReplaced, FewKnownWords, LanguageLeftOut, warn
+from cr5.corpus.languages import canonical_code, find_language, find_text_language, no_such_language
+from cr5.corpus.texts import text_list
+from cr5.errors import Cr5Error, DocumentsReplaced, FewKnownWords, LanguageLeftOut, warn
 from cr5.hashing import digest, hash_texts
 from cr5.index.background import Background
 from cr5.index.document_ids import NumberedIds
@@ -229,6 +230,26 @@ def write_documents(snapshot: Snapshot, rows: pa.Table, numbered: NumberedIds, c
     counts.renewed += len(written) - len(new)
     growth.update(langs[i] for i in new)
     return growth
+
+
+def check_dropped(documents: Mapping[str, int], langs: Sequence[str], drop_languages: str | Sequence[str]) -> None:
+    """Raise an error if documents are in a language that a model lacks, unless it is in ``drop_languages``.
+
+    ``documents`` is their number by language, ``langs`` are the languages of the model.
+    """
+    chosen = drop_languages.split(",") if isinstance(drop_languages, str) else drop_languages
+    dropped = {canonical_code(lang): lang for lang in text_list(chosen, "drop_languages")}
+    missing = {lang: count for lang, count in documents.items() if count and find_text_language(lang, langs) is None}
+    if kept := [given for lang, given in dropped.items() if lang not in missing and lang in documents]:
+        raise Cr5Error(
+            f"`drop_languages` has {', '.join(kept)}, which the model knows, so that these documents stay; leave it out"
+        )
+    if lost := {lang: count for lang, count in missing.items() if lang not in dropped}:
+        counts = ", ".join(f"{lang} {count:,}" for lang, count in lost.items())
+        raise Cr5Error(
+            f"reindexing would delete {plural(sum(lost.values()), 'document')} in languages that the model lacks "
+            f'({counts}); use a model that has them, or delete them with `drop_languages="{",".join(missing)}"`'
+        )
 
 
 def copy_documents(

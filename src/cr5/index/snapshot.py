@@ -26,11 +26,11 @@ from cr5.index.passages import PassageSettings
 from cr5.index.stores.base import FOLDER_ADDRESS, Location, Store
 from cr5.index.stores.registry import store_for
 from cr5.model import Cr5
-from cr5.storage.atomic import Stamp, discard, file_stamp
+from cr5.storage.atomic import FULL_DISK_ERRNOS, Stamp, discard, file_stamp
 from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
 from cr5.storage.model_files import has_model, open_model
-from cr5.storage.output_paths import check_folder_writable
+from cr5.storage.output_paths import check_folder_writable, naming_os_errors
 
 Result = TypeVar("Result")
 
@@ -117,6 +117,31 @@ def create_snapshot(
         loaded, background = Cr5.load(folder / "model"), Background.empty(langs, rank)
         opened.pop_all()
         return Snapshot(record, folder, store, loaded, background, passage_store)
+
+
+def next_snapshot(index_folder: Path, active: Snapshot, model: Path, address: str | None) -> Snapshot:
+    """The snapshot that is to replace the active one, with another model: what an interrupted call left, or a new one.
+
+    What was made with yet another model must have been removed.
+    """
+    number = active.number + 1
+    if unfinished := read_unfinished(index_folder, number):
+        return open_snapshot(index_folder, unfinished, address)
+    passages = active.passage_settings if "passages" in active.record else PassageSettings()
+    return create_snapshot(index_folder, model, address or active.record["store"], number, passages)
+
+
+@contextmanager
+def removed_if_disk_full(index_folder: Path, address: str | None) -> Iterator[None]:
+    """Remove the snapshot that is being made if the disk is full, so that it does not stay full."""
+    try:
+        with naming_os_errors(index_folder):
+            yield
+    except OSError as error:
+        if error.errno in FULL_DISK_ERRNOS:
+            with suppress(Exception):  # the first error is the one to raise
+                remove_stale(index_folder, [read_index_file(index_folder)["generation"]], address)
+        raise
 
 
 def add_passage_store(active: Snapshot, address: str | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated, Any
 
+from cr5.corpus.csv_files import csv_records
 from cr5.corpus.documents import Document, location
 from cr5.corpus.fields import FIELDS, fields_text, parse_fields
 from cr5.corpus.languages import language_columns
@@ -19,7 +20,6 @@ from cr5.corpus.tables import (
     RecordError,
     check_text,
     column_problem,
-    csv_records,
     json_records,
     line_blocks,
     list_columns,

@@ -26,6 +26,7 @@ CHUNK_ROWS = 2048  # rows per call of a mapped function; they stay in the cache 
 NONZEROS_AT_ONCE = 2**22  # nonzeros per step of a pass over a sparse matrix, to keep temporary arrays small
 MAX_SPANS = 256  # about this many spans (neighbouring chunks for one thread), or one per chunk if there are fewer
 SCRATCH_BYTES = 2**28  # part of a memory budget that is reserved for temporary arrays, whatever the data
+LEAST_BUDGET = 2 * SCRATCH_BYTES
 
 
 def add_column_sums(total: Array, X: Sparse, power: int, release: Callable[..., None] = lambda *arrays: None) -> None:
@@ -165,8 +166,8 @@ class CpuEngine(LocalEngine):
         chunk_rows: int = CHUNK_ROWS,
         panel_rows: int | None = None,
     ) -> None:
-        if memory is not None and memory < 2 * SCRATCH_BYTES:
-            raise Cr5Error(f"`memory={memory:_}` is too small; use `memory>={2 * SCRATCH_BYTES // 2**20} * 2**20`")
+        if memory is not None and memory < LEAST_BUDGET:
+            raise Cr5Error(f"`memory={memory:_}` is too small; use `memory>={LEAST_BUDGET // 2**20} * 2**20`")
         if threads is None:
             threads = available_cores()
         self.memory, self.threads = memory, whole_number("threads", threads, 1)
@@ -197,11 +198,20 @@ class CpuEngine(LocalEngine):
 
     def check_memory(self, needed: int) -> None:
         free = available_memory()
-        if self.memory is None and needed > free:
-            raise Cr5Error(
-                f"the fit needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free; "
-                f"set a budget with `memory={max(1, int(free / 2e9)) * 10**9:_}`, or lower `rank` or `max_words`"
+        if needed <= free or (self.memory is not None and self.memory <= free):
+            return
+        problem = f"the fit needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free"
+        if self.memory is not None:
+            problem += f", and `memory={self.memory:_}` is more than that"
+        unit = 10**9 if free >= 2 * 10**9 else 10**8
+        budget = max(free // 2 // unit * unit, LEAST_BUDGET)  # there must be memory for the rest of the process, too
+        shown = f"{budget:_}" if budget > LEAST_BUDGET else f"{budget // 2**20} * 2**20"
+        advice = f"set a budget with `memory={shown}`, or lower `rank` or `max_words`"
+        if budget > free:
+            advice = (
+                f"close other programs, or allow more: with a budget, a fit needs {LEAST_BUDGET / 1e9:.1f} GB at least"
             )
+        raise Cr5Error(f"{problem}; {advice}")
 
     def subset(self, selected: Mask) -> Self:
         result = self._without_documents()
