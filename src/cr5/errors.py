@@ -127,7 +127,7 @@ class DocumentsReplaced(Cr5Warning):
 
 
 class UnknownField(Cr5Warning):
-    """A filter or an order names a field that no document of the index has."""
+    """A filter or an order names a field that no document of the index has, or compares it with another type."""
 
 
 class LanguageFallback(Cr5Warning):

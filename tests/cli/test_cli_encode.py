@@ -39,16 +39,15 @@ def test_encoding_writes_an_array_to_standard_output(
 def test_encoding_guesses_the_language_of_every_line(
     model: Cr5, model_folder: Path, stdin: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [text("aa", range(20)), text("bb", range(20)), text("aa", range(30, 40)), "zzz"]
+    lines = [text("aa", range(20)), text("bb", range(20)), text("aa", range(30, 40)), "zzz", "", "🙂"]
     stdin("\n".join(lines).encode())
     assert run(["encode", str(model_folder), "-o", str(tmp_path / "rows.parquet"), "--coverage"]) == 0
     table = pq.read_table(tmp_path / "rows.parquet")
     np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), model.encode(lines))
-    assert table["known"].to_pylist() == model.coverage(lines).tolist() == [1, 1, 1, 0]
+    assert table["known"].to_pylist() == model.coverage(lines).tolist() == [1, 1, 1, 0, 0, 0]
     guessed, warning = capsys.readouterr().err.splitlines()
-    assert guessed.startswith("languages guessed: aa ")
-    assert "bb 1" in guessed
-    assert warning == "warning: 1 of 4 texts contain no word or n-gram that the model knows; their vectors are zero"
+    assert guessed.startswith("languages guessed: aa 2, bb 1;")  # not for lines that the model cannot encode
+    assert warning == "warning: 3 of 6 texts contain no word or n-gram that the model knows; their vectors are zero"
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])

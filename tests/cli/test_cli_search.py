@@ -370,7 +370,12 @@ def test_a_search_without_hits_says_why(folder: Path, printed: Any, fails: Any, 
     )
     assert "set its language with --lang" in printed("search", folder, "zzz")[1]
     many = printed("search", folder, QUERY, "--min-score", "1.1", "--in", "aa", "--in", "bb")[1]
-    assert "leave out --in or --min-score" in many
+    assert re.search(
+        r"; the best score is \d\.\d\d, and --min-score leaves out those below 1.1; leave out --min-s", many
+    )
+    rare = f"{FEW[0].text.split()[0]} zzz yyyy xxxx wwww vvvv uuuu tttt"
+    low = printed("search", folder, rare, "--lang", FEW[0].lang, "--sort", "-year")[1].strip()
+    assert re.search(r"; the best score is 0\.\d\d, and --sort leaves out those below 0.3; leave out --sort$", low)
     assert "leave out --offset" in printed("search", folder, QUERY, "--offset", "900")[1]
     assert "the documents have no fields" in fails("search", folder, QUERY, "--where", "yaer>=2000")
     problem = "--sort names the field 'yaer', which no document of the index has; the documents have no fields"

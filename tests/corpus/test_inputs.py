@@ -301,7 +301,8 @@ def test_integer_concepts_that_pandas_made_floats_are_explained() -> None:
         'convert it to an integer, a pandas column with astype("Int64")'
     )
     assert [d.concept for d in found(frame.dropna().astype({"concept": "Int64"}))] == ["1", "2", "3"]
-    assert message(frame.astype({"concept": "Int64"})).startswith(f"`documents[3]`: field 'concept' is <NA>; {NEEDS}; leave ")
+    missing = f"`documents[3]`: field 'concept' is <NA>; {NEEDS}; leave "
+    assert message(frame.astype({"concept": "Int64"})).startswith(missing)
 
 
 def test_rows_of_a_frame_without_a_concept_can_be_skipped_and_counted() -> None:

@@ -103,6 +103,21 @@ def test_fields_that_no_document_has_are_named_with_those_that_there_are(index: 
     assert (known.hits, known.warnings, index.count({"year": {"<": 0}})) == ([], (), {})
 
 
+def test_a_condition_of_another_type_than_the_field_is_warned_of(index: Index) -> None:
+    query, lang = DOCUMENTS[5].text, DOCUMENTS[5].lang
+    index.add(DOCUMENTS)
+    problem = "`where` compares the field 'year' with strings, but it has numbers"
+    for where in ({"year": {"<": "20"}}, {"year": "5"}, {"year": ["1", "2"]}):
+        with pytest.warns(UnknownField, match=f"^{problem}$"):
+            assert not index.search(query, lang, where=where).hits
+        with pytest.warns(UnknownField, match=f"^{problem}$"):
+            assert index.count(where) == {}
+    with pytest.warns(UnknownField, match=f"^{problem}$"):
+        assert index.search(query, lang, where={"year": {"!=": "5"}}).hits
+    for fitting in ({"year": {"<": 0}}, {"year": ["1", 0]}, {"tags": "no such"}, {"year": None}):
+        assert index.search(query, lang, where=fitting).warnings == ()
+
+
 def test_an_index_whose_documents_have_no_fields_says_so(index: Index) -> None:
     index.add(madeup.corpus(concepts=2))
     with pytest.warns(UnknownField, match=r"'year', which no document of the index has; the documents have no fields$"):

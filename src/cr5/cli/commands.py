@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from cr5.cli import options
@@ -176,14 +177,15 @@ def encode(
         texts.pop()
     langs = [guess.lang for guess in loaded.guess_languages(texts)] if lang is None else lang
     vectors = loaded.encode(texts, langs)
-    empty = int((~vectors.any(axis=1)).sum())
+    has_vector = np.asarray(vectors.any(axis=1))
+    empty = int((~has_vector).sum())
     if output is None:
         write_array(sys.stdout.buffer, vectors)
     else:
         shares = loaded.coverage_parts(texts, langs)._asdict() if coverage else None
         vector_files.write(output, vectors, texts, shares)
-    if texts and lang is None:
-        render.guessed_languages(langs)
+    if has_vector.any() and lang is None:
+        render.guessed_languages(code for code, is_encoded in zip(langs, has_vector, strict=True) if is_encoded)
     if empty:
         word = "word" if lang is None else f"{lang} word"
         console.warn(

@@ -3,6 +3,7 @@
 import time
 import warnings
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from cr5.errors import Cr5Error, UnknownField
 from cr5.index import Index, Mode
 from cr5.index.field_names import field_kinds, list_fields
 from cr5.index.passages import PassageSettings
+from cr5.index.pipeline import MIN_SORTED_RELEVANCE, Grouping
 from cr5.message_parts import quoted
 from cr5.model import Cr5
 from cr5.retrieval.top_k import Measure
@@ -222,20 +224,14 @@ def search(
         warnings.simplefilter("ignore", UnknownField)  # it is part of the output
         about = opened.about()
         render.warn_if_outdated(index, about)
-        result = opened.search(
-            text,
-            lang,
-            k=k,
-            offset=offset,
-            langs=comma_separated(",".join(among or [])),
-            mode=mode,
-            measure=measure,
-            group="concept" if group else None,
-            prefer=prefer,
-            min_score=min_score,
-            where=conditions,
-            sort=sort,
+        langs = comma_separated(",".join(among or []))
+        grouping: Grouping | None = "concept" if group else None
+        search = partial(
+            opened.search, text, lang, langs=langs, mode=mode, measure=measure, group=grouping, where=conditions
         )
+        result = search(k=k, offset=offset, prefer=prefer, min_score=min_score, sort=sort)
+        has_low_scores = not result.hits and (bool(sort) or min_score > 0)
+        best = search(k=1).hits if has_low_scores else []
         # The words that matched are known, except for those of vectors alone.
         reasons = [
             opened.explain(result.query, hit, WORD_PAIRS) if explain or not hit.words else None for hit in result.hits
@@ -255,7 +251,13 @@ def search(
             problem = f"; there is no field {' or '.join(map(quoted, unknown))}" if unknown else ""
             known = f"the fields are {list_fields(kinds)}" if kinds else "the documents have no fields"
             raise Cr5Error(f"no document matches --where {' --where '.join(where or [])}{problem}; {known}")
-        render.search_report(result, reasons, scores, explain, first=offset + 1, limits=given, sort=sort)
+        least = max(min_score, MIN_SORTED_RELEVANCE if sort else min_score)
+        too_low = None
+        if best and best[0].score < least:
+            too_low = best[0].score, least, "--min-score" if least == min_score else "--sort"
+        render.search_report(
+            result, reasons, scores, explain, first=offset + 1, limits=given, sort=sort, too_low=too_low
+        )
 
 
 def pairs(

@@ -4,9 +4,10 @@
 together, in arrays; a single text is read byte by byte as well.
 """
 
-import math
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
+from math import log1p
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,9 +30,9 @@ class BatchClassifier:
         self._next = np.asarray(identifier.tk_nextmove)
         self._row_start = np.asarray(identifier.tk_row, np.int64) << 8  # a row has the next state for each byte
         self._feature = np.asarray(identifier.tk_output, np.int32)  # state -> the feature that ends there, or -1
-        # The same as Python integers, for one text:
-        self._next_of, self._feature_of = identifier.tk_nextmove, identifier.tk_output
-        self._row_start_of = [row << 8 for row in identifier.tk_row]
+        # The same without the overhead of NumPy for single elements.
+        self._next_states, self._row_starts = self._next.data, self._row_start.tolist()
+        self._features = self._feature.data
 
     def probabilities(self, texts: Sequence[bytes]) -> Array:
         """Texts in UTF-8, perhaps cut within a character -> texts x labels, float32; every row sums to 1.
@@ -49,21 +50,20 @@ class BatchClassifier:
         shares /= shares.sum(axis=1, keepdims=True)
         return np.asarray(shares @ self._classes_by_label)
 
-    def probabilities_of(self, text: bytes) -> Array:
-        """What ``probabilities`` computes for one text, in less time than for a batch of one."""
-        encoded, state, found = _normalise(text), 0, dict[int, int]()
-        next_of, row_start_of, feature_of = self._next_of, self._row_start_of, self._feature_of
+    def probabilities_of_one(self, text: bytes) -> Array:
+        """What ``probabilities`` computes for one text, without the overhead of a batch."""
+        encoded, state, found = _normalise(text), 0, []
+        following, starts, features = self._next_states, self._row_starts, self._features
         for byte in encoded:
-            state = next_of[row_start_of[state] + byte]
-            feature = feature_of[state]
-            if feature >= 0:
-                found[feature] = found.get(feature, 0) + 1
-        if found:
-            counts = np.log1p(np.array([*found.values()], np.float32))
-            scores = counts @ self._weights[[*found]] + self._bias
-            shares = np.exp((scores - scores.max()) * np.float32(1 / math.sqrt(len(encoded) or 1)))
-        else:
-            shares = np.ones_like(self._bias)
+            state = following[starts[state] + byte]
+            if (feature := features[state]) >= 0:
+                found.append(feature)
+        if not found:
+            return np.asarray(self._classes_by_label.sum(axis=0) / len(self._classes_by_label))
+        counts = Counter(found)
+        scores = np.array([*map(log1p, counts.values())], np.float32) @ self._weights[list(counts)] + self._bias
+        scores *= np.float32(1 / np.sqrt(len(encoded)))
+        shares = np.exp(scores - scores.max())
         return np.asarray((shares / shares.sum()) @ self._classes_by_label)
 
     def _count_features(self, encoded: Sequence[bytes]) -> Sparse:

@@ -95,8 +95,13 @@ def identify(texts: Sequence[str]) -> Array:
     excerpts, classifier = [_bytes(text[:EXCERPT_SIZE]) for text in texts], _classifier()
     if len(texts) > FEW_TEXTS:
         return classifier.probabilities(excerpts)
-    shares = [classifier.probabilities_of(excerpt) for excerpt in excerpts]
-    return np.array(shares, np.float64).reshape(len(texts), len(classifier.labels))
+    rows = [classifier.probabilities_of_one(excerpt) for excerpt in excerpts]
+    return np.array(rows).reshape(len(texts), len(classifier.labels))
+
+
+def identify_one(text: str) -> Array:
+    """The row that ``identify`` has for one text."""
+    return _classifier().probabilities_of_one(_bytes(text[:EXCERPT_SIZE]))
 
 
 def identified_languages() -> list[str]:

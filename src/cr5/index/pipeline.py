@@ -110,23 +110,40 @@ def analyse_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Q
     """A text as a query: its language, tokens and vector.
 
     If the guess of its language is uncertain, the language whose documents contain most of its words is taken or, if
-    none contains any, the one that has the most similar words.
+    none contains any, the one that has the most similar words. Of several, it is the one with the largest P(lang |
+    text) n, where n is the number of documents with the words: a word of several languages, such as Python, is probably
+    meant in one in which much is found. If the text has no words, n is the number of all documents.
     """
     encoded = encode_query(snapshot, query, lang)
-    if not encoded.guessed or encoded.confidence >= SURE_CONFIDENCE or not encoded.tokens:
+    if not encoded.guessed:
         return encoded
-    present = {}
-    for other in snapshot.model.langs:
-        words = snapshot.model.settings.tokeniser.words(encoded.text, other)
+    model, stats = snapshot.model, snapshot.store.full_text_stats()
+    documents = {other: stats[other].documents if other in stats else 0 for other in model.langs}
+    if encoded.tokens and _is_certain(encoded, documents):
+        return encoded
+    present, matches = {}, {}
+    for other in model.langs:
+        words = model.settings.tokeniser.words(encoded.text, other)
         found = snapshot.store.document_frequencies(words, other)
         present[other] = sum(found[word] > 0 for word in words) / max(len(words), 1)
-    if not any(present.values()):
+        matches[other] = sum(found.values())
+    if not any(matches.values()):
         present = {other: best_form_boosts(snapshot.store, encoded.tokens, other) for other in present}
-    best = max(present.values())
-    if present[encoded.lang] == best:
+        matches = dict.fromkeys(matches, 1) if encoded.tokens or not any(documents.values()) else documents
+    probabilities, best = model.language_probabilities(encoded.text), max(present.values())
+    weights = {other: probabilities[other] * n for other, n in matches.items() if present[other] == best}
+    likely = max(weights, key=weights.__getitem__)
+    if likely == encoded.lang:
         return encoded
-    likely = max(present, key=present.__getitem__)  # the first of several
-    return replace(encode_query(snapshot, encoded.text, likely), guessed=True, confidence=encoded.confidence)
+    return replace(encode_query(snapshot, encoded.text, likely), guessed=True, confidence=probabilities[likely])
+
+
+def _is_certain(query: Query, documents: Mapping[str, int]) -> bool:
+    """Whether the guess of a language is certain, also if all other languages have as many documents as any."""
+    if query.confidence < SURE_CONFIDENCE or not documents[query.lang]:
+        return query.confidence >= SURE_CONFIDENCE
+    own, others = query.confidence * documents[query.lang], (1 - query.confidence) * max(documents.values())
+    return own >= SURE_CONFIDENCE * (own + others)
 
 
 def _search_dense(snapshot: Snapshot, query: Query, langs: Sequence[str], options: SearchOptions) -> SearchResult:

@@ -95,15 +95,17 @@ def search_report(
     first: int = 1,
     limits: Sequence[str] = (),
     sort: str | None = None,
+    too_low: tuple[float, float, str] | None = None,
 ) -> None:
     """Print the hits of a query, or how it was read if there are none; ``scores`` names the scores.
 
     The hits are numbered from ``first``. A hit without a reason has words that matched. ``limits`` are the options that
-    restrict the hits.
+    restrict the hits. ``too_low``, if an option leaves out all hits: the best score, the
+    least that is shown, and the option.
     """
     query = result.query
     if not result.hits:
-        console.warn(_nothing_found(result, limits))
+        console.warn(_nothing_found(result, limits, too_low))
         return
     field = (sort or "").removeprefix("-")
     for problem in result.warnings:
@@ -197,7 +199,7 @@ def _details(hit: SearchHit, reason: LongTextExplanation | None) -> list[str]:
     return [line for line in lines if line]
 
 
-def _nothing_found(result: SearchResult, limits: Sequence[str]) -> str:
+def _nothing_found(result: SearchResult, limits: Sequence[str], too_low: tuple[float, float, str] | None) -> str:
     """How a query without hits was read, and what to try."""
     query = result.query
     words = [printable(word) for word in query.tokens[:QUERY_WORDS]]
@@ -207,9 +209,12 @@ def _nothing_found(result: SearchResult, limits: Sequence[str]) -> str:
     advice = "set its language with --lang, or try other words" if query.guessed else "try other words"
     if query.vector.any() and limits:
         advice = f"try other words, or leave out {' or '.join(limits)}"
-    if query.phrases:
+    if too_low:
+        score, least, option = too_low
+        advice = f"the best score is {score:.2f}, and {option} leaves out those below {least:g}; leave out {option}"
+    elif query.phrases:
         advice = f"try it without the quotation marks, which ask for these words in this order; {advice}"
-    if result.suggestion:
+    if result.suggestion and not too_low:
         advice = f"did you mean: {printable(result.suggestion)}"
     return f"nothing found; the query was read as {query.lang}{guessed}: {', '.join(words + more)}{known}; {advice}"
 
