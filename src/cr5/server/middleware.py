@@ -93,10 +93,10 @@ class RequestMiddleware:
             self._metrics.in_flight -= 1
             self._buffered -= request.buffered
             seconds = time.perf_counter() - started
-            self._metrics.observe(scope["method"], request.path_of_route, status, seconds)
+            self._metrics.observe(request.known_method, request.path_of_route, status, seconds)
             if request_log.isEnabledFor(logging.INFO):
                 fields = {
-                    "method": request.method, "path": request.path_of_route, "status": status,
+                    "method": request.known_method, "path": request.path_of_route, "status": status,
                     "milliseconds": round(1000 * seconds, 3), "client": request.client,
                 }  # fmt: skip
                 request_log.info("request", extra={"request_id": request.id, "fields": fields})
@@ -212,6 +212,11 @@ class _Request:
         return str(getattr(self.scope.get("route"), "path", "other"))
 
     @property
+    def known_method(self) -> str:
+        """The method, or "other" if a client has made it up."""
+        return self.method if self.method in METHODS else "other"
+
+    @property
     def writes_index(self) -> bool:
         """Whether this is a request to add or delete documents."""
         return self.path_of_route.startswith("/documents") and self.method in ("POST", "DELETE")
@@ -219,7 +224,7 @@ class _Request:
     @property
     def route(self) -> str:
         """Method and path, for the log."""
-        return f"{self.method if self.method in METHODS else 'other'} {self.path_of_route}"
+        return f"{self.known_method} {self.path_of_route}"
 
 
 async def _no_body() -> Message:
