@@ -150,7 +150,8 @@ class DocumentsLeftOut(Cr5Warning):
 
 
 class InputSkipped(Cr5Warning):
-    """Rows, lines or files that cannot be used were skipped, as ``on_error="skip"`` asks for."""
+    """Rows, lines or files that cannot be used were skipped: files of other formats in a folder, others if
+    ``on_error="skip"`` asks for it."""
 
 
 class ColumnsNotKept(Cr5Warning):

@@ -49,7 +49,10 @@ SENTENCES = {
 }
 
 
-ARTICLES = {lang: [document.text for document in read(FOLDER, langs=[lang])] for lang in ("da", "en", "it", "vi")}
+ARTICLES = {
+    lang: [document.text for document in read(str(FOLDER / "*.jsonl"), langs=[lang])]
+    for lang in ("da", "en", "it", "vi")
+}
 
 WELL_FORMED = [
     "no", "nb", "nn", "nb-NO", "sh", "sr", "sr-Latn", "hr", "cnr",

@@ -15,7 +15,7 @@ import pytest
 from index_documents import FEW, contents, given, refused
 from limits import ordinary_user
 
-from cr5 import Cr5, Document, DocumentsReplaced, FewKnownWords, LanguageLeftOut, Skipped
+from cr5 import Cr5, Document, DocumentsReplaced, FewKnownWords, InputSkipped, LanguageLeftOut, Skipped, write
 from cr5.errors import Cr5Error
 from cr5.hashing import hash_texts
 from cr5.index import Index, IngestCounts, IngestSettings
@@ -71,6 +71,18 @@ def test_rows_that_cannot_be_indexed_are_named_or_counted(model_folder: Path, tm
         assert index.add(frame, on_error="skip", skipped=skipped).new == 1
         assert skipped.counts == {"missing field": 1}
         assert refused(lambda: index.search("x", k=2.5)) == "`k=2.5` must be a whole number of at least 0"  # type: ignore[arg-type]
+
+
+def test_files_of_other_formats_in_a_folder_are_not_indexed_with_a_warning(model_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    write(tmp_path / "corpus/a.jsonl", [Document("1", "aa", madeup.word("aa", 3))])
+    (tmp_path / "corpus/b.txt").touch()
+    with Index.create(tmp_path / "index", model_folder) as index:
+        with pytest.warns(InputSkipped, match="1: file of another format"):
+            assert index.add(tmp_path / "corpus").new == 1
+        skipped = Skipped()
+        assert index.add(tmp_path / "corpus", skipped=skipped).unchanged == 1
+        assert skipped.counts == {"file of another format": 1}
 
 
 def test_a_model_that_is_not_fitted_makes_no_index(tmp_path: Path) -> None:

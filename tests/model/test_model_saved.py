@@ -13,7 +13,7 @@ import pytest
 from madeup import LANGS, SETTINGS, texts, word
 from model_texts import precision, random_texts
 
-from cr5 import Cr5, Document, Interrupted, ModelFileError, read_batches, write
+from cr5 import Cr5, Document, InputSkipped, Interrupted, ModelFileError, read_batches, write
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.model.folder_training import checkpoint_path, train_model
@@ -156,6 +156,15 @@ def test_renamed_languages_keep_their_cosines(documents: list[Document], plain_c
     renamed = Cr5(**TIGHT).fit([Document(d.concept, names[d.lang], d.text) for d in documents])
     vectors = np.vstack([renamed.encode(texts(documents, lang), names[lang]) for lang in LANGS])
     np.testing.assert_allclose(vectors @ vectors.T, plain_cosines, atol=1e-3)
+
+
+def test_a_fit_on_a_folder_counts_the_files_that_are_not_read(documents: list[Document], tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    write(tmp_path / "corpus/a.jsonl", documents)
+    (tmp_path / "corpus/b.txt").touch()
+    with pytest.warns(InputSkipped, match=r"1: file of another format \(first: .*b\.txt; the formats are"):
+        model = Cr5(**SETTINGS).fit(tmp_path / "corpus")
+    assert model.report["corpus"]["skipped"] == {"file of another format": 1}
 
 
 # Interrupting

@@ -15,7 +15,6 @@ from cr5.corpus.formats import FORMAT_NAMES
 from cr5.corpus.reading import CorpusReader, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
-from cr5.message_parts import plural
 from cr5.settings import PRESETS, Settings, make_settings
 from cr5.training.engines.registry import EngineName
 
@@ -190,14 +189,9 @@ def _json_or_text(value: str) -> Any:
 def read_corpora(
     corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped
 ) -> CorpusReader:
-    """Read files, folders and the built-in encyclopedia in batches; name the files in folders that are not read."""
+    """Read files, folders and the built-in encyclopedia in batches."""
     chosen = comma_separated(langs)
-    reader = read_batches(corpora, langs=chosen, on_error=on_error, skipped=skipped, require_langs=True)
-    if reader.ignored:
-        count, formats = plural(len(reader.ignored), "file"), FORMAT_NAMES
-        example = min(reader.ignored)
-        err.print(f"note: {count} not read, e.g. {example}; supported formats are {formats}", soft_wrap=True)
-    return reader
+    return read_batches(corpora, langs=chosen, on_error=on_error, skipped=skipped, require_langs=True)
 
 
 def parse_rank(text: str | None) -> int | str | None:
