@@ -1,18 +1,23 @@
 """The container file: what each line has to be, and, where there is an engine, that it builds and answers."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+import running
 from documentation import ROOT
 from raw_server import until
 
 from cr5.cli.app import load_command
 
 FILE = ROOT / "Containerfile"
+FILLING = "from cr5.index import Index; from cr5.server import warm_up; warm_up.fill_cache(Index.open('{index}'))"
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -36,6 +41,8 @@ def test_each_line_of_the_container_file_is_what_a_server_needs() -> None:
     assert install.endswith("rm -r /src")
     assert of["ENV"] == "NUMBA_CACHE_DIR=/opt/cr5-cache"
     assert "cr5 search" in compiled  # fills the cache
+    [filling] = re.findall(r'python -c "([^"]*)"', compiled)
+    assert filling.replace("/tmp/i", "{index}") == FILLING
     assert "chmod -R a+rwX /opt/cr5-cache" in compiled
     assert "--uid 10001" in user
     assert int(of["USER"]) == 10001  # a number, so that an orchestrator can see that it is not root
@@ -51,6 +58,20 @@ def test_each_line_of_the_container_file_is_what_a_server_needs() -> None:
     assert command[0] == "serve"
     assert context.params["read_only"] is True
     assert (context.params["host"], context.params["port"], context.params["log_format"]) == ("0.0.0.0", 8000, "json")
+
+
+@pytest.mark.slow
+def test_a_server_with_the_cache_of_the_container_file_compiles_nothing(index_folder: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    program = FILLING.format(index=index_folder)
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.nbi")}
+    assert any("edit_distances" in file.name for file in before)
+    assert any("copy_kept" in file.name for file in before)
+    with running.server(index_folder, env=environment) as (_, address):
+        until(lambda: answers(f"{address}/ready"))
+        assert answers(f"{address}/search?q=abcdefg")
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.nbi")} == before
 
 
 @pytest.mark.services

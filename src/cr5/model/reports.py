@@ -46,13 +46,18 @@ def describe_interruption(
     steps = report["steps"]
     when = f"after {plural(steps, 'step')}" if steps else "before its first step"
     ridge = f"; {report['ridge_note']}" if report["ridge_note"] and not steps else ""
-    residual = f"the residual is {report['residual']:.3g}, the tolerance {tol:g}"
+    residual = f"the residual is {describe_residual(report['residual'])}, the tolerance {tol:g}"
     kept = ""
     if is_finished(before):
         kept = "; the model is the finished one of before, which an unfinished one does not replace"
         if checkpoint is not None and checkpoint.exists():
             kept += f"; the same fit with checkpoint={str(checkpoint)!r} continues"
     return f"the fit was interrupted {when} and has not converged: {residual}{ridge}{kept}"
+
+
+def describe_residual(residual: float | None) -> str:
+    """The residual in a report. With a tolerance of 0 that of the last step is not computed."""
+    return "not computed" if residual is None else f"{residual:.3g}"
 
 
 def is_finished(report: Mapping[str, Any]) -> bool:

@@ -18,7 +18,8 @@ from cr5.retrieval.snippets import snippet
 from cr5.retrieval.top_k import Measure
 from cr5.server import schemas
 from cr5.server.errors import HttpError
-from cr5.server.limits import MAX_DEPTH, MAX_TEXT_CHARS
+from cr5.server.large_requests import batches
+from cr5.server.limits import MAX_DEPTH, MAX_EXPLAINED_CHARS
 from cr5.server.metrics import Metrics
 from cr5.server.state import ServerState
 
@@ -76,10 +77,10 @@ def explain(state: ServerState, request: schemas.ExplainRequest) -> schemas.Expl
         raise HttpError(422, "give either q (a text) or of (the id of a document), and not both")
     lang = _find_language(index, request.lang) if request.lang else None
     document = _get(index, request.id)
-    document = replace(document, text=document.text[:MAX_TEXT_CHARS])
+    document = replace(document, text=document.text[:MAX_EXPLAINED_CHARS])
     if request.of:
         other = _get(index, request.of)
-        query = index.query(other.text[:MAX_TEXT_CHARS], other.lang)
+        query = index.query(other.text[:MAX_EXPLAINED_CHARS], other.lang)
     else:
         query = index.query(request.q or "", lang)
     explanation = index.explain(query, document)
@@ -124,12 +125,13 @@ def delete(index: Index, document_id: str) -> schemas.DeleteResponse:
 def embed(state: ServerState, request: schemas.EmbedRequest) -> schemas.EmbedResponse:
     """The vectors of texts in one language."""
     model, lang = state.index.model, _find_language(state.index, request.lang)
-    coverage = model.coverage_parts(request.texts, lang)
-    return schemas.EmbedResponse(
-        vectors=model.encode(request.texts, lang).tolist(),
-        known=coverage.known.tolist(),
-        by_subword=coverage.by_subword.tolist(),
-    )
+    vectors, known, by_subword = list[list[float]](), list[float](), list[float]()
+    for texts in batches(request.texts):
+        coverage = model.coverage_parts(texts, lang)
+        vectors += model.encode(texts, lang).tolist()
+        known += coverage.known.tolist()
+        by_subword += coverage.by_subword.tolist()
+    return schemas.EmbedResponse(vectors=vectors, known=known, by_subword=by_subword)
 
 
 def info(state: ServerState, version: str, writable: bool) -> schemas.InfoResponse:

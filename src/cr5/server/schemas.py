@@ -289,7 +289,8 @@ class ExplainResponse(BaseModel):
 
     ``snippet`` is the passage of the document that contains its most important words. For a text longer than 6,000
     characters, the words come from the part most similar to the other text; ``passage`` is that part of the document,
-    [begin, end] in characters, and ``similarity`` is that of the full text.
+    [begin, end] in characters, and ``similarity`` is that of the full text. Of documents, the first 100,000 characters
+    are read.
     """
 
     similarity: float

@@ -76,8 +76,9 @@ class Fit:
 
     @property
     def convergence(self) -> dict[str, Any]:
-        """How the run went, for the report of a model."""
-        return {name: getattr(self, name) for name in ("residual", "steps", "products", "seconds", "converged")}
+        """How the run went, for the report of a model, where a residual that was not computed is None."""
+        facts = {name: getattr(self, name) for name in ("residual", "steps", "products", "seconds", "converged")}
+        return facts | {"residual": self.residual if np.isfinite(self.residual) else None}
 
 
 class SolverState(NamedTuple):

@@ -14,6 +14,7 @@ from cr5.cli.render.console import err, out, plain_table, print_by_language
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.message_parts import format_bytes, plural
 from cr5.model import Cr5
+from cr5.model.reports import describe_residual
 from cr5.retrieval.explanations import Explanation
 from cr5.storage.model_files import LanguageSize
 from cr5.training.selection import few_concepts_warnings
@@ -55,7 +56,7 @@ def added_language(model: Cr5, lang: str, path: Path, seconds: float) -> None:
     out.print(
         f"{lang}: {facts['documents']:,} of {plural(facts['documents_read'], 'document')} used, "
         f"{plural(fit['concepts'], 'concept')}, {plural(size.words, 'word')}, {format_bytes(size.bytes)}; "
-        f"ridge {fit['ridge']:g}, residual {fit['residual']:.3g} after {plural(fit['steps'], 'step')}, {seconds:.1f} s"
+        f"ridge {fit['ridge']:g}, residual {describe_residual(fit['residual'])} after {plural(fit['steps'], 'step')}, {seconds:.1f} s"
     )
     if fit["ridge_note"]:
         out.print(fit["ridge_note"])
@@ -103,11 +104,11 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
     out.print(
         f"preset {chosen.preset}, rank {model.rank}, ridge {report['ridge']:g}, "
         f"{plural(report['concepts'], 'concept')}; "
-        f"energy {report['energy']:.2f}, residual {report['residual']:.3g} "
+        f"energy {report['energy']:.2f}, residual {describe_residual(report['residual'])} "
         f"after {plural(report['steps'], 'step')} ({state}), "
         f"{report['seconds']:.1f} s"
     )
-    is_exact = report["converged"] and report["residual"] > chosen.tol
+    is_exact = report["converged"] and (report["residual"] or 0) > chosen.tol
     rounding = "; here it ended above that, because rounding errors of float32 leave nothing to gain"
     out.print(
         "energy: the sum of the eigenvalues, which measures how much of the concepts the vectors explain; residual: "
