@@ -10,6 +10,7 @@ from typing import Any
 import madeup
 import numpy as np
 import pytest
+from command_line import command
 from madeup import LANGS, SETTINGS, texts, word
 from model_texts import precision, random_texts
 
@@ -36,6 +37,14 @@ def assert_same(one: Cr5, other: Cr5, langs: Sequence[str] = LANGS) -> None:
         some = random_texts(lang, 30)
         np.testing.assert_array_equal(one.encode(some, lang), other.encode(some, lang), strict=True)
         assert one.words(lang) == other.words(lang)
+
+
+def test_a_model_whose_last_residual_was_not_computed_is_saved_and_described(tmp_path: Path) -> None:
+    model = Cr5(**SETTINGS | {"tol": 0, "max_steps": 2}).fit(madeup.corpus())
+    model.save(tmp_path / "model")
+    assert Cr5.load(tmp_path / "model").report["residual"] is None
+    printed = command("info", tmp_path / "model").stdout
+    assert "residual not computed after 2 steps" in " ".join(printed.split())
 
 
 def test_a_loaded_model_is_the_saved_one(model: Cr5, model_folder: Path) -> None:
