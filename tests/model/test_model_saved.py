@@ -39,6 +39,7 @@ def assert_same(one: Cr5, other: Cr5, langs: Sequence[str] = LANGS) -> None:
         assert one.words(lang) == other.words(lang)
 
 
+@pytest.mark.filterwarnings("ignore::cr5.NotConverged")
 def test_a_model_whose_last_residual_was_not_computed_is_saved_and_described(tmp_path: Path) -> None:
     model = Cr5(**SETTINGS | {"tol": 0, "max_steps": 2}).fit(madeup.corpus())
     model.save(tmp_path / "model")
