@@ -138,7 +138,7 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
 
     @app.delete("/documents/{id:path}", response_model=schemas.DeleteResponse)
     async def delete(id: str) -> Response:  # noqa: A002
-        """Delete a document from the index."""
+        """Delete a document from the index, if there is one with this id."""
         return await write(partial(handlers.delete, document_id=id))
 
     @app.post("/embed", response_model=schemas.EmbedResponse)
