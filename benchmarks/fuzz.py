@@ -7,7 +7,7 @@ inserted, repeated or left out, sent in pieces, pipelined, closed or reset in th
 sends valid and invalid requests for every operation, writes included, and compares the responses with the schema. A
 response with status 500, or with 502 or more other than 503 and 507, is a finding, and so are a response that does not
 match the schema, a stack trace in the log, a worker that ends, /health without 200, and an index that cannot be
-searched afterwards.
+searched afterwards. The exit status is 1 if there is a finding.
 """
 
 import argparse
@@ -202,6 +202,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # which stops the server, too
     findings, counts = Findings(), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         copy, log = Path(folder) / "index", Path(folder) / "log"
@@ -234,6 +235,7 @@ def main() -> None:
     about = {"benchmark": "fuzz", "minutes": arguments.minutes, "workers": arguments.workers, "requests": dict(counts)}
     after = {"findings": dict(findings.found.most_common(50)), "log_lines": len(lines), "exit": code}
     print(json.dumps(about | {"statuses": dict(sorted(findings.statuses.items())), "documents": documents} | after))
+    sys.exit(bool(findings.found) or code not in (0, -signal.SIGTERM))
 
 
 if __name__ == "__main__":

@@ -206,13 +206,19 @@ def products(cupy: Any, engine: GpuEngine) -> None:
     engine.multiply("V", "V")
     kept = [named["V"] for named in engine.documents.arrays]
 
-    def multiply() -> None:
-        engine.multiply("V", "V")
+    def multiply(may_round: bool = False) -> None:
+        engine.multiply("V", "V", may_round=may_round)
 
-    def multiply_transposed() -> None:
+    def multiply_transposed(may_round: bool = False) -> None:
         for named, U in zip(engine.documents.arrays, kept, strict=True):
             named["U"] = U
-        engine.multiply_transposed("U", "W")
+        engine.multiply_transposed("U", "W", may_round=may_round)
+
+    def multiply_rounded() -> None:
+        multiply(may_round=True)
+
+    def multiply_transposed_rounded() -> None:
+        multiply_transposed(may_round=True)
 
     def concept_sums() -> None:
         engine.concept_sums("V")
@@ -220,12 +226,14 @@ def products(cupy: Any, engine: GpuEngine) -> None:
     def broadcast_concepts() -> None:
         engine.broadcast_concepts("V", "U")
 
-    for work in (multiply, multiply_transposed, concept_sums, broadcast_concepts):
+    products_of_X = multiply, multiply_transposed, multiply_rounded, multiply_transposed_rounded
+    for work in (*products_of_X, concept_sums, broadcast_concepts):
         name, seconds = work.__name__, timed(cupy, work)
         line: dict[str, Any] = {"ms": 1e3 * seconds}
         if name.startswith("multiply"):
+            size = 2 if name.endswith("rounded") else 4
             line |= {
-                "gathered_gb_per_second": nonzeros * WIDTH * 4 / seconds / 1e9,
+                "gathered_gb_per_second": nonzeros * WIDTH * size / seconds / 1e9,
                 "gflops": 2 * nonzeros * WIDTH / seconds / 1e9,
             }
         show("product", name=name, columns=WIDTH, **line)

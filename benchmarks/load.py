@@ -261,6 +261,7 @@ def main() -> None:
     }
     after = {
         "warm_up_errors": warm["errors"],
+        "one_client_requests_per_second": alone["requests_per_second"],
         "one_client_p50_ms": alone["p50_ms"],
         "one_client_p95_ms": alone["p95_ms"],
         "exit": code,

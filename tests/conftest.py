@@ -40,6 +40,11 @@ hypothesis.settings.register_profile("steady", max_examples=50, derandomize=True
 hypothesis.settings.register_profile("quick", max_examples=QUICK_EXAMPLES, deadline=None)  # for make test-fast
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option of the test of rolling restarts."""
+    parser.addoption("--restart-seconds", type=float, default=15, help="how long rolling restarts are tested")
+
+
 @pytest.fixture(scope="session")
 def documents() -> list[Document]:
     """All documents of the made-up languages."""

@@ -13,7 +13,7 @@ from cr5 import Document, read, write
 from cr5.data import FOLDER
 
 LANGS = ("da", "en", "it", "vi")
-ARTICLES = list(read(FOLDER))
+ARTICLES = list(read(str(FOLDER / "*.jsonl")))
 BY_LANG = {lang: [d for d in ARTICLES if d.lang == lang] for lang in LANGS}
 
 

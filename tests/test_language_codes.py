@@ -128,8 +128,20 @@ def test_an_unknown_language_is_shown_as_it_was_given(trained: Cr5, old: Path) -
             call()
     with pytest.raises(ModelFileError, match="has no language 'IT_it'; it has en, swh, cmn"):
         Cr5.load(old, langs=["IT_it"])
-    with pytest.raises(ModelFileError, match=r"has no language 'English'; its languages are en, swh, cmn; use 'en'$"):
-        Cr5.load(old, langs="English")
+    with pytest.raises(ModelFileError, match="has no language 'Danish'; it has en, swh, cmn"):
+        Cr5.load(old, langs="Danish")
+
+
+def test_the_name_of_a_language_means_its_code_everywhere(trained: Cr5, old: Path, tmp_path: Path) -> None:
+    assert Cr5.load(old, langs="English").langs == ["en"]
+    np.testing.assert_array_equal(trained.encode(TEXT, "Chinese"), trained.encode(TEXT, "zh"))
+    document = Document("Q1", "中文", TEXT)
+    with Index.create(tmp_path / "index", trained) as index:
+        assert index.add([document]).new == 1
+        assert [each.lang for each in index.get("zh:Q1")] == ["zh"]
+        assert index.search(TEXT, "chinese", langs="Mandarin")[0].id == "zh:Q1"
+    write(tmp_path / "corpus.csv", [document])
+    assert [each.lang for each in read(tmp_path / "corpus.csv", langs="Chinese")] == ["zh"]
 
 
 @pytest.mark.parametrize("spelling", ["zh", "cmn", "CMN", "zho"])

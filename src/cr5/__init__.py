@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         DeprecatedInterface,
         DiskFullError,
         DocumentsLeftOut,
+        DocumentsReplaced,
         FewDocuments,
         FewKnownWords,
         FitNeeded,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         RankLowered,
         RepeatedDocuments,
         SeveralCodes,
+        UnknownField,
         WorkersLost,
     )
     from cr5.index.index import Index
@@ -67,10 +69,11 @@ _MODULES = {
 
 __all__ = [
     "ColumnsNotKept", "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "DeprecatedInterface",
-    "DiskFullError", "Document", "DocumentsLeftOut", "Explanation", "FewDocuments", "FewKnownWords", "Fit", "FitNeeded",
-    "GpuEngine", "Index", "InputSkipped", "Interrupted", "LanguageFallback", "LanguageLeftOut", "Lexicon",
-    "ModelFileError", "NotConverged", "NotFittedError", "OutputWarning", "RankLowered", "RepeatedDocuments",
-    "SeveralCodes", "Skipped", "WorkersLost", "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
+    "DiskFullError", "Document", "DocumentsLeftOut", "DocumentsReplaced", "Explanation", "FewDocuments",
+    "FewKnownWords", "Fit", "FitNeeded", "GpuEngine", "Index", "InputSkipped", "Interrupted", "LanguageFallback",
+    "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged", "NotFittedError", "OutputWarning", "RankLowered",
+    "RepeatedDocuments", "SeveralCodes", "Skipped", "UnknownField", "WorkersLost", "evaluate", "read", "read_batches",
+    "reduced_rank_ridge", "write",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would accept any name

@@ -99,7 +99,7 @@ def run_demo(seeds: int = SEEDS, progress: ProgressCallback = no_progress) -> De
 
 def encyclopedia() -> list[Document]:
     """The built-in corpus."""
-    return list(read(FOLDER))
+    return list(read(str(FOLDER / "*.jsonl")))
 
 
 def draw_split(corpus: EvaluationCorpus, seed: int) -> Split:

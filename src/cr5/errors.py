@@ -119,7 +119,15 @@ class RepeatedDocuments(Cr5Warning):
 
 
 class SeveralCodes(Cr5Warning):
-    """A corpus has one language under several codes or names, such as en and en-US, or en and English."""
+    """A corpus has one language under several codes, such as en and en-US."""
+
+
+class DocumentsReplaced(Cr5Warning):
+    """Of the documents of an index that share language and concept, a call replaced some, and others stay."""
+
+
+class UnknownField(Cr5Warning):
+    """A filter or an order names a field that no document of the index has, or compares it with another type."""
 
 
 class LanguageFallback(Cr5Warning):
@@ -142,7 +150,8 @@ class DocumentsLeftOut(Cr5Warning):
 
 
 class InputSkipped(Cr5Warning):
-    """Rows, lines or files that cannot be used were skipped, as ``on_error="skip"`` asks for."""
+    """Rows, lines or files that cannot be used were skipped: files of other formats in a folder, others if
+    ``on_error="skip"`` asks for it."""
 
 
 class ColumnsNotKept(Cr5Warning):

@@ -56,15 +56,19 @@ def stop_on_interrupt(progress: ProgressCallback = no_progress) -> Iterator[Call
 def stop_fit_on_interrupt(
     on_interrupt: Literal["raise", "return"], checkpoint: Path | None, progress: ProgressCallback = no_progress
 ) -> Iterator[Callable[[], bool]]:
-    """``stop_on_interrupt`` for a fit, which is the block; with "raise", it ends with ``KeyboardInterrupt``.
+    """``stop_on_interrupt`` for a fit, which is the block.
 
-    With "raise" and no checkpoint there is nothing to keep, and Ctrl-C raises immediately as elsewhere.
+    With "raise" and no checkpoint there is nothing to keep, and Ctrl-C raises immediately as elsewhere. With "raise"
+    and a checkpoint, the caller raises ``fit_interrupt`` if the fit was stopped before its end.
     """
     if on_interrupt == "raise" and checkpoint is None:
         yield lambda: False
         return
     with stop_on_interrupt(progress) as should_stop:
         yield should_stop
-    if on_interrupt == "raise" and should_stop():
-        saved = checkpoint is not None and checkpoint.exists()
-        raise KeyboardInterrupt(*([f"the same fit with checkpoint={str(checkpoint)!r} continues"] if saved else []))
+
+
+def fit_interrupt(checkpoint: Path | None) -> KeyboardInterrupt:
+    """The interrupt of a fit, which says how it is continued."""
+    saved = checkpoint is not None and checkpoint.exists()
+    return KeyboardInterrupt(*([f"the same fit with checkpoint={str(checkpoint)!r} continues"] if saved else []))

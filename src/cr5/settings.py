@@ -55,7 +55,8 @@ class Settings:
     rank: Rank = setting(  # noqa: RUF009
         "auto",
         f'The dimensions of a vector. "auto" is {DEFAULT_RANK}, or as many as a small corpus allows: one less than the '
-        "concepts that two languages share and that are not held out for the ridge. Lower it to save memory and time.",
+        "concepts that two languages share and that are not held out for the ridge, no more than all languages have "
+        "words, and than the documents span dimensions. Lower it to save memory and time.",
     )
     ridge: Ridge = setting(  # noqa: RUF009
         "auto",

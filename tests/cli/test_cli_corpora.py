@@ -451,7 +451,7 @@ def test_files_that_are_no_corpus_are_named_when_a_folder_is_read(
         (tmp_path / "corpus" / name).write_text("{}")
     assert corpus_command("convert", "corpus", "-o", "b.csv") == 0
     assert capsys.readouterr().err.startswith(
-        "note: 1 file not read, e.g. corpus/b.json; supported formats are .jsonl, "
+        "warning: skipped 1: file of another format (first: corpus/b.json; the formats are .jsonl, "
     )
 
 

@@ -39,16 +39,15 @@ def test_encoding_writes_an_array_to_standard_output(
 def test_encoding_guesses_the_language_of_every_line(
     model: Cr5, model_folder: Path, stdin: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = [text("aa", range(20)), text("bb", range(20)), text("aa", range(30, 40)), "zzz"]
+    lines = [text("aa", range(20)), text("bb", range(20)), text("aa", range(30, 40)), "zzz", "", "🙂"]
     stdin("\n".join(lines).encode())
     assert run(["encode", str(model_folder), "-o", str(tmp_path / "rows.parquet"), "--coverage"]) == 0
     table = pq.read_table(tmp_path / "rows.parquet")
     np.testing.assert_array_equal(np.array(table["vector"].to_pylist(), np.float32), model.encode(lines))
-    assert table["known"].to_pylist() == model.coverage(lines).tolist() == [1, 1, 1, 0]
+    assert table["known"].to_pylist() == model.coverage(lines).tolist() == [1, 1, 1, 0, 0, 0]
     guessed, warning = capsys.readouterr().err.splitlines()
-    assert guessed.startswith("languages guessed: aa ")
-    assert "bb 1" in guessed
-    assert warning == "warning: 1 of 4 texts contain no word or n-gram that the model knows; their vectors are zero"
+    assert guessed.startswith("languages guessed: aa 2, bb 1;")  # not for lines that the model cannot encode
+    assert warning == "warning: 3 of 6 texts contain no word or n-gram that the model knows; their vectors are zero"
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
@@ -94,6 +93,25 @@ def test_lines_that_are_evidently_in_windows_1252_are_read_so(
     assert "note: standard input is not UTF-8; it is read as windows-1252" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+def test_texts_in_utf_16_are_recognised(
+    model_folder: Path, stdin: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], encoding: str
+) -> None:
+    texts = [word("aa", 3), f"{word('aa', 4)} caffè"]
+    given = ["encode", str(model_folder), "--lang", "aa", "-o", str(tmp_path / "rows.npy")]
+    stdin("\r\n".join(texts).encode(encoding))
+    assert run(given) == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "rows.npy"), Cr5.load(model_folder).encode(texts, "aa"))
+    told = "" if encoding == "utf-8-sig" else f"note: standard input is read as {encoding}\n"
+    assert capsys.readouterr().err == told
+
+
+def test_a_cut_text_in_utf_16_is_named(model_folder: Path, stdin: Any, fails: Any, tmp_path: Path) -> None:
+    stdin("one two".encode("utf-16")[:-1])
+    told = "standard input: not valid utf-16, truncated data; check that it is complete, or convert it to UTF-8"
+    assert fails("encode", model_folder, "--lang", "aa", "-o", tmp_path / "rows.npy") == told
+
+
 @pytest.mark.parametrize("suffix", ["npy", "parquet"])
 def test_no_lines_are_no_rows(model_folder: Path, stdin: Any, tmp_path: Path, suffix: str) -> None:
     stdin(b"")
@@ -128,6 +146,17 @@ def test_encoding_refuses_what_it_cannot_do(
 
 
 # Similar, explain, info
+
+
+def test_similar_words_of_many_languages_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    langs = [f"l{i}" for i in range(27)]
+    models.similar_words(
+        "birra", "it", {lang: [(f"{lang}word{j}", 0.9 - j / 100) for j in range(10)] for lang in langs}
+    )
+    printed = capsys.readouterr().out
+    assert fits(printed)
+    assert all(f"{lang}word{j}" in printed for lang in langs for j in range(10))
+    assert len(printed.splitlines()) < 27 * 10 / 2
 
 
 def test_similar_words_are_shown(

@@ -12,7 +12,7 @@ import pytest
 from cr5 import Cr5, Document, write
 from cr5.cli import run
 from cr5.cli.options import parse_where
-from cr5.index import Index, RecallEstimate, ingest
+from cr5.index import Index, IngestCounts, RecallEstimate, ingest
 
 FEW = madeup.corpus(concepts=40)
 QUERY = madeup.text("bb", [3, 4, 5])
@@ -101,15 +101,14 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
     more = [Document("Q000", "aa", FEW[3].text), Document("Q1", "fr", "le chien"), Document("Q2", "cc", "zzz")]
     write(tmp_path / "more.jsonl", more)
     out, err = printed("index", model_folder, tmp_path / "more.jsonl", "-o", tmp_path / "index")
-    assert "added: 0 new, 1 replaced, 0 unchanged, 1 in other languages left out" in out
+    assert "added: 0 new, 1 replaced, 0 unchanged\nleft out: 1 in other languages, 1 without a word" in out
     assert "documents are left out: 1 document (cc 1) without a word that the model knows could not be found" in err
     assert "documents are left out: the index has no language fr; its languages are aa, bb, cc" in err
     out, _ = printed("index", "-o", tmp_path / "index", "--delete", "aa:Q000", "--delete", "nothing", "--check")
     assert "deleted: 1; not in the index: 1" in out
     assert "search is exact: there are too few documents for an approximate index" in out
     found = run_json("index", model_folder, corpus, "-o", tmp_path / "index", "--langs", "aa", "--check")
-    counts = {"new": 1, "renewed": 0, "unchanged": 39, "blank": {}, "unknown": {}, "borrowed": {}, "renamed": {}}
-    assert found["added"] == counts
+    assert found["added"] == vars(IngestCounts(new=1, unchanged=39))
     assert found["about"]["documents"] == {"aa": 40, "bb": 40, "cc": 40}
     assert found["check"] == {"recall": 1.0, "queries": 120, "k": 10, "kind": "none"}
     assert (found["deleted"], found["reindexed"], found["skipped"]) == (None, None, {})
@@ -117,7 +116,7 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
 
 @pytest.mark.slow
 def test_another_model_needs_the_option_reindex(
-    tmp_path: Path, model_folder: Path, other_model: Path, corpus: Path, run_json: Any, fails: Any
+    tmp_path: Path, model_folder: Path, other_model: Path, corpus: Path, run_json: Any, fails: Any, printed: Any
 ) -> None:
     index = tmp_path / "index"
     run_json("index", model_folder, corpus, "-o", index)
@@ -130,6 +129,23 @@ def test_another_model_needs_the_option_reindex(
     assert found["added"]["unchanged"] == 120
     assert found["about"]["rank"] == 10
     assert run_json("index", other_model, "-o", index, "--reindex")["reindexed"] is None  # it has that model
+    _, err = printed("index", other_model, "-o", index, "--reindex")
+    assert f"{index}: the index was built with this model, so that nothing is encoded again" in err
+
+
+def test_reindexing_names_the_option_that_deletes_documents_in_other_languages(
+    tmp_path: Path, model_folder: Path, corpus: Path, run_json: Any, fails: Any
+) -> None:
+    index, smaller = tmp_path / "index", tmp_path / "smaller"
+    run_json("index", model_folder, corpus, "-o", index)
+    Cr5.load(model_folder).subset(langs=["aa", "bb"]).save(smaller)
+    assert fails("index", smaller, "-o", index, "--reindex") == (
+        "reindexing would delete 40 documents in languages that the model lacks (cc 40); use a model that has them, or "
+        "delete them with --drop-languages cc"
+    )
+    assert fails("index", smaller, corpus, "-o", index, "--drop-languages", "cc").startswith("--drop-languages applies")
+    found = run_json("index", smaller, "-o", index, "--reindex", "--drop-languages", "cc")
+    assert (found["reindexed"]["unknown"], found["about"]["documents"]) == ({"cc": 40}, {"aa": 40, "bb": 40})
 
 
 def test_a_model_that_was_trained_again_in_the_same_way_needs_no_reindexing(
@@ -354,10 +370,17 @@ def test_a_search_without_hits_says_why(folder: Path, printed: Any, fails: Any, 
     )
     assert "set its language with --lang" in printed("search", folder, "zzz")[1]
     many = printed("search", folder, QUERY, "--min-score", "1.1", "--in", "aa", "--in", "bb")[1]
-    assert "leave out --in or --min-score" in many
+    assert re.search(
+        r"; the best score is \d\.\d\d, and --min-score leaves out those below 1.1; leave out --min-s", many
+    )
+    rare = f"{FEW[0].text.split()[0]} zzz yyyy xxxx wwww vvvv uuuu tttt"
+    low = printed("search", folder, rare, "--lang", FEW[0].lang, "--sort", "-year")[1].strip()
+    assert re.search(r"; the best score is 0\.\d\d, and --sort leaves out those below 0.3; leave out --sort$", low)
     assert "leave out --offset" in printed("search", folder, QUERY, "--offset", "900")[1]
     assert "the documents have no fields" in fails("search", folder, QUERY, "--where", "yaer>=2000")
-    assert "a field 'yaer'" in printed("search", folder, QUERY, "--sort", "-yaer")[1]
+    problem = "--sort names the field 'yaer', which no document of the index has; the documents have no fields"
+    assert printed("search", folder, QUERY, "--sort", "-yaer")[1] == f"warning: {problem}\n"
+    assert run_json("search", folder, QUERY, "--sort", "-yaer")["warnings"] == [problem]
     both = ("search", folder, QUERY, "--in", "aa", "--in", "bb", "-k", "50")
     assert {hit["lang"] for hit in run_json(*both)["hits"]} == {"aa", "bb"}
     assert "without the quotation marks" in printed("search", folder, f'"{" ".join(QUERY.split()[::-1])} zzz"')[1]

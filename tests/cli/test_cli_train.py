@@ -236,14 +236,14 @@ def test_a_fit_that_has_not_converged_warns_and_is_saved(
         (["--ridge", "-1"], '--ridge -1 must be a number above 0, or "auto"'),
         (["--langs", "aa"], "the corpus has documents in one language only (aa); give two languages or more"),
         (["--langs", "aa,fr"], "the corpus has no document in language fr; its languages are aa, bb, cc"),
-        (["--langs", "aa", "--on-error", "raise"], "document 1"),
+        (["--langs", "aa", "--on-error", "raise"], "`documents[0]`"),
     ],
 )  # fmt: skip
 def test_a_mistake_in_training_is_one_line(
     changes: list[str], message: str, corpus_file: Path, tmp_path: Path, fails: Any
 ) -> None:
     found = fails("train", corpus_file, "-o", tmp_path / "model", *SMALL, *changes)
-    if message == "document 1":
+    if message == "`documents[0]`":
         message = (
             f"{corpus_file}:1: concept Q000 occurs in language aa only (150 concepts do); "
             "correct the corpus, or leave out --on-error raise"

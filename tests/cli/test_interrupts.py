@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,9 +77,11 @@ def train(documents: list[Document], tmp_path: Path) -> Iterator[Train]:
     write(tmp_path / "corpus.jsonl", documents)
     reached, started = tmp_path / "reached", list[subprocess.Popen[str]]()
 
-    def call(stage: str, *more: str, times: int = 1, number: int = signal.SIGINT) -> Ended:
+    def call(
+        stage: str, *more: str, times: int = 1, number: int = signal.SIGINT, settings: Sequence[str] = SETTINGS
+    ) -> Ended:
         reached.unlink(missing_ok=True)
-        given = ["train", "corpus.jsonl", "-o", "model", *SETTINGS, *more]
+        given = ["train", "corpus.jsonl", "-o", "model", *settings, *more]
         process = subprocess.Popen(
             [sys.executable, "-c", PAUSED, *given],
             cwd=tmp_path,
@@ -171,6 +173,18 @@ def test_an_interrupted_fit_never_replaces_a_finished_model(
         assert train("nothing", "--resume", times=0).code == 0
         assert (ended.model / "model.json").read_bytes() != before
         assert not ended.is_interrupted
+
+
+def test_an_interrupted_update_saves_nothing_but_its_checkpoint(
+    train: Train, documents: list[Document], tmp_path: Path
+) -> None:
+    Cr5(rank=60, ridge=1.0, min_documents=2, min_unique=5, tol=1e-5).fit(documents).save(tmp_path / "earlier")
+    ended = train("fit", "--from", "earlier", settings=())
+    assert (ended.code, ended.output, ended.model.exists()) == (130, "", False)
+    assert "nothing is saved in model: continue with --resume" in ended.errors
+    assert train("nothing", "--from", "earlier", "--resume", times=0, settings=()).code == 0
+    assert not ended.is_interrupted
+    assert not ended.checkpoint.exists()
 
 
 def test_an_interrupt_while_saving_lets_it_end(train: Train) -> None:

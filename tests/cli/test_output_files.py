@@ -115,18 +115,31 @@ def test_a_disk_that_is_too_small_is_refused_before_the_fit(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=20_000))
     with pytest.raises(
         Cr5Error,
-        match=r"on a disk with 20.0 kB free, and the model with its checkpoint needs about .* [kM]B; free some",
+        match=r"on a disk with 20.0 kB free, and the model needs about .* [kM]B; free some",
     ):
         train_model(Cr5(**SMALL), documents, tmp_path / "model", progress=lambda p: stages.append(p.stage))
     assert "fit" not in stages
     assert everything_in(tmp_path) == set()
 
 
+def test_a_disk_that_is_too_small_for_a_checkpoint_is_warned_of_and_a_short_fit_needs_none(
+    documents: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed: list[int] = []
+    monkeypatch.setattr(pipeline, "check_free_space", lambda path, size, purpose: needed.append(size))
+    train_model(Cr5(**SMALL), documents, tmp_path / "first")
+    monkeypatch.undo()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=needed[0]))
+    with pytest.warns(OutputWarning, match=r"the model with a checkpoint needs about .* takes longer than 30 s$"):
+        assert train_model(Cr5(**SMALL), documents, tmp_path / "model")
+    assert Cr5.load(tmp_path / "model").report["converged"]
+
+
 def test_a_disk_with_space_for_the_model_and_two_checkpoints_is_large_enough(
     documents: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed: list[int] = []
-    monkeypatch.setattr(pipeline, "check_free_space", lambda path, most, purpose: needed.append(most))
+    monkeypatch.setattr(pipeline, "lack_of_space", lambda path, most, purpose: needed.append(most))
     model, save, saved = Cr5(**SMALL, tol=1e-3), Checkpoint.save, list[int]()
 
     def save_and_measure(checkpoint: Checkpoint, *arguments: Any, **options: Any) -> None:

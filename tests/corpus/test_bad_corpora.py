@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from corpus_files import FORMATS, GOOD, LINE, message, put, put_parquet, relaxed
+from corpus_files import FORMATS, GOOD, LINE, SKIP_LINES, message, put, put_parquet, relaxed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,6 +87,18 @@ def test_repeated_keys_of_fields_are_refused_and_those_that_are_not_kept_are_not
         assert skipped.total == len(before) // 2
 
 
+@pytest.mark.parametrize("name", ["c.csv", "c.jsonl", "c.parquet"])
+def test_at_a_line_that_cannot_be_decoded_the_error_says_how_to_go_on_without_it(name: str) -> None:
+    raw = pa.array([b"a", b"caf\xe9"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
+    put_parquet("c.parquet", concept=["Q1"] * 2, lang=["en"] * 2, text=text)
+    put("c.csv", b"concept,lang,text\nQ1,en,a\nQ1,en,caf\xe9\n")
+    put("c.jsonl", LINE.encode() + b'{"concept": "Q1", "lang": "en", "text": "caf\xe9"}\n')
+    with pytest.raises(CorpusError) as caught:
+        list(read_batches(name))
+    assert str(caught.value).endswith(SKIP_LINES)
+
+
 QUOTE = "double every quote and quote the field around it"
 BAD_ROWS = {
     b"Q1,en": "2 fields under a header of 3; quote a field that holds a delimiter or a line break",
@@ -109,7 +121,70 @@ def test_a_bad_row_of_csv_is_named_or_skipped(row: bytes) -> None:
 
 def test_a_quote_that_is_never_closed_is_named_where_it_opens() -> None:
     put("c.csv", 'concept,lang,text\nQ1,en,a\nQ1,en,"b\nQ1,en,c\n')
-    assert message("c.csv") == f"c.csv:3: broken quoting, unexpected end of data; {QUOTE}"
+    assert message("c.csv") == f"c.csv:3: broken quoting, a quote is not closed; {QUOTE}"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        'Q7,en,"text 7',  # no further quote
+        'Q7,en,"text "7"',
+        '"Q7,en,text 7',
+    ],
+)
+@pytest.mark.parametrize(
+    ("later", "text"),
+    [
+        ("Q900,en,text 900", "text 900"),
+        ('Q900,en,"text ""900"", quoted"', 'text "900", quoted'),
+        ('Q900,en,text 900"', 'text 900"'),
+        ('Q900,"en",text 900', "text 900"),
+    ],
+)
+def test_a_quote_that_is_never_closed_costs_one_row(bad: str, later: str, text: str) -> None:
+    rows = [f"Q{i},en,text {i}" for i in range(2000)]
+    rows[7], rows[900] = bad, later
+    put("c.csv", "\n".join(["concept,lang,text", *rows]) + "\n")
+    assert message("c.csv").startswith("c.csv:9: broken quoting, ")
+    skipped = Skipped()
+    found = list(read("c.csv", on_error="skip", skipped=skipped))
+    assert [document.concept for document in found] == [f"Q{i}" for i in range(2000) if i != 7]
+    assert (len(found), skipped.counts) == (1999, {"broken CSV": 1})
+    assert found[899].text == text
+
+
+def test_every_line_with_a_quote_that_is_not_closed_is_counted() -> None:
+    rows = [f'Q{i},en,"text {i}' if i % 3 else f'Q{i},en,"text ""{i}"", {i}"' for i in range(30)]
+    put("c.csv", "\n".join(["concept,lang,text", *rows]) + "\n")
+    skipped = Skipped()
+    assert [d.text for d in read("c.csv", on_error="skip", skipped=skipped)] == [
+        f'text "{i}", {i}' for i in range(0, 30, 3)
+    ]
+    assert skipped.total == 20
+
+
+def test_a_long_quoted_text_with_line_breaks_is_one_document() -> None:
+    text = "\n".join(f"line {i}, with a comma" if i % 2 else f"line, {i}, with commas" for i in range(1000))
+    put("c.csv", f'concept,lang,text\nQ1,en,"{text}"\nQ2,en,b\n')
+    assert [document.text for document in read("c.csv")] == [text, "b"]
+
+
+def test_lines_that_cannot_be_read_again_within_the_time_are_numbered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cr5.corpus.csv_files._MAX_REREAD", 0)
+    put("c.csv", 'concept,lang,text\nQ1,en,a\nQ2,en,"b\nQ3,en,c\nQ4,en,d\n')
+    assert message("c.csv") == (
+        f"c.csv:3: broken quoting, a quote is not closed; {QUOTE}; the 3 lines from here to line 5 are left out"
+    )
+
+
+def test_a_csv_file_with_carriage_returns_alone_is_explained() -> None:
+    put("c.csv", b"concept,lang,text\rQ1,en,a\rQ2,en,b\r")
+    assert message("c.csv") == (
+        "c.csv:1: a carriage return without a line feed; if it ends the line, as in old files, convert the file with "
+        "tr '\\r' '\\n', otherwise quote the field"
+    )
+    with pytest.raises(CorpusError, match=r"^no document can be used: c\.csv:1: a carriage return"):
+        list(read("c.csv", on_error="skip"))
 
 
 def test_a_bad_byte_inside_a_quoted_field_is_named_by_its_own_line_and_costs_one_row() -> None:

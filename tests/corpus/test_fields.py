@@ -169,7 +169,8 @@ def test_wrong_fields_are_named_with_their_place_or_counted(tmp_path: Path, cont
     rows = [TEXTS[0], TEXTS[1] | {"fields": content}]
     path = tmp_path / "corpus.csv"
     pd.DataFrame(rows).to_csv(path, index=False)
-    for documents, place in [(rows, "document 2: "), (pd.DataFrame(rows), "row 2: "), (path, f"{path}:3: ")]:
+    position = "`documents[1]`: "
+    for documents, place in [(rows, position), (pd.DataFrame(rows), position), (path, f"{path}:3: ")]:
         with pytest.raises(CorpusError) as caught:
             list(in_batches(documents, fields=True))
         assert str(caught.value).startswith(place)

@@ -179,10 +179,10 @@ def test_batches_are_bounded_and_rows_are_numbered() -> None:
     frame = pd.DataFrame({"concept": [str(i) for i in range(5)], "lang": "en", "text": "a"})
     for table in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)):
         assert [(batch.location(0), len(batch.lines)) for batch in as_batches(table)] == [
-            ("row 1", 2), ("row 3", 2), ("row 5", 1),
+            ("`documents[0]`", 2), ("`documents[2]`", 2), ("`documents[4]`", 1),
         ]  # fmt: skip
     assert [batch.location(0) for batch in as_batches(list(frame.itertuples()))] == [
-        "document 1", "document 3", "document 5",
+        "`documents[0]`", "`documents[2]`", "`documents[4]`",
     ]  # fmt: skip
 
 
@@ -210,6 +210,11 @@ def test_a_table_is_not_read_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 NEEDS = "every document needs concept, lang and text"
+SKIP = 'or give `on_error="skip"`'
+WAYS_OUT = {
+    "document": f"; leave such documents out, {SKIP}",
+    "row": f"; leave such rows out with dropna or drop_nulls, {SKIP}",
+}
 
 
 @pytest.mark.parametrize(
@@ -228,36 +233,39 @@ NEEDS = "every document needs concept, lang and text"
 )
 def test_a_value_that_is_no_text_is_named_with_its_place(value: Any, complaint: str) -> None:
     bad: dict[str, Any] = {"concept": "Q2", "lang": "en", "text": value}
+    document, row = (f"{complaint}{way if NEEDS in complaint else ''}" for way in WAYS_OUT.values())
     rows = [*CONTAINERS["dicts"](), bad]
-    assert message(rows) == f"document 4: {complaint}"
-    assert message([*GOOD, tuple(bad.values())]) == f"document 4: {complaint}"
-    assert message([*GOOD, Document(**bad)]) == f"document 4: {complaint}"
+    assert message(rows) == f"`documents[3]`: {document}"
+    assert message([*GOOD, tuple(bad.values())]) == f"`documents[3]`: {document}"
+    assert message([*GOOD, Document(**bad)]) == f"`documents[3]`: {document}"
     frame = pd.DataFrame(
         [[row.get(name, "") for name in SCHEMA.names] for row in rows], columns=SCHEMA.names, dtype=object
     )
-    assert message(frame) == f"row 4: {complaint}"
+    assert message(frame) == f"`documents[3]`: {row}"
 
 
 def test_a_null_of_a_typed_table_is_named_with_its_place() -> None:
     columns = {"concept": ["1", "2", "3"], "lang": ["en", "en", None], "text": ["a", "b", "c"]}
     for table in (pa.table(columns), pl.DataFrame(columns), Dataset(pa.table(columns), [0, 1, 2])):
-        assert message(table) == f"row 3: field 'lang' is None; {NEEDS}"
+        assert message(table) == f"`documents[2]`: field 'lang' is None; {NEEDS}{WAYS_OUT['row']}"
     numbers = pa.table(columns | {"lang": ["en"] * 3, "text": [1, 2, 3]})
-    assert message(numbers) == "row 1: field 'text' is 1, not a string; convert it"
+    assert message(numbers) == "`documents[0]`: field 'text' is 1, not a string; convert it"
 
 
 def test_columns_that_are_missing_are_named_beside_those_that_are_there() -> None:
     frame = pd.DataFrame({"story": ["Q1"], "lang": ["en"], "body": ["a"]})
     complaint = (
         "no column 'concept' or 'text', only story, lang, body; a corpus needs concept, lang and text; "
-        "rename columns that have other names"
+        "rename columns that have other names, and make rows of columns of languages; "
+        "see 'DataFrames, Arrow and scikit-learn' in the documentation"
     )
     assert message(frame) == f"DataFrame: {complaint}"
     assert message(pl.from_pandas(frame)) == f"DataFrame: {complaint}"
     assert message(pa.Table.from_pandas(frame)) == f"Table: {complaint}"
     assert message(Dataset(pa.Table.from_pandas(frame), [0])) == f"Dataset: {complaint}"
     assert message(frame.to_dict("records")) == (
-        "document 1: no field 'concept' or 'text', only story, lang, body; every document needs concept, lang and text"
+        "`documents[0]`: no field 'concept' or 'text', only story, lang, body; "
+        "every document needs concept, lang and text"
     )
     twice = pd.DataFrame([["Q1", "en", "a", "b"]], columns=["concept", "lang", "text", "text"])
     assert message(twice) == "DataFrame: column 'text' occurs 2 times; rename all but one"
@@ -266,9 +274,9 @@ def test_columns_that_are_missing_are_named_beside_those_that_are_there() -> Non
 @pytest.mark.parametrize(
     ("documents", "complaint"),
     [
-        ([("Q1", "en")], "document 1: a tuple of 2; give (concept, lang, text)"),
-        ([("Q1", "en", "a"), 5], "document 2: 5; give Documents, dicts, tuples (concept, lang, text), a DataFrame"),
-        (iter(["a text"]), "document 1: 'a text'; give Documents"),
+        ([("Q1", "en")], "`documents[0]`: a tuple of 2; give (concept, lang, text)"),
+        ([("Q1", "en", "a"), 5], "`documents[1]`: 5; give Documents, dicts, tuples (concept, lang, text), a DataFrame"),
+        (iter(["a text"]), "`documents[0]`: 'a text'; give Documents"),
         (
             ["a b c", "d e f"],
             "a b c: no such file or folder; check the spelling; strings are paths, and documents are Docu",
@@ -284,14 +292,17 @@ def test_what_is_no_document_is_refused(documents: Any, complaint: str) -> None:
 def test_integer_concepts_that_pandas_made_floats_are_explained() -> None:
     frame = pd.DataFrame({"concept": [1, 2, 3, None], "lang": "en", "text": "a"})
     assert message(frame) == (
-        "row 4: field 'concept' is nan, which makes floats of the others; leave such rows out with dropna, and convert "
+        "`documents[3]`: field 'concept' is nan, which makes floats of the others; "
+        "leave such rows out with dropna, and convert "
         'the column with astype("Int64")'
     )
     assert message(frame.dropna()) == (
-        "row 1: field 'concept' is 1.0, not a string; convert it to an integer, a pandas column with astype(\"Int64\")"
+        "`documents[0]`: field 'concept' is 1.0, not a string; "
+        'convert it to an integer, a pandas column with astype("Int64")'
     )
     assert [d.concept for d in found(frame.dropna().astype({"concept": "Int64"}))] == ["1", "2", "3"]
-    assert message(frame.astype({"concept": "Int64"})) == f"row 4: field 'concept' is <NA>; {NEEDS}"
+    missing = f"`documents[3]`: field 'concept' is <NA>; {NEEDS}; leave "
+    assert message(frame.astype({"concept": "Int64"})).startswith(missing)
 
 
 def test_rows_of_a_frame_without_a_concept_can_be_skipped_and_counted() -> None:
@@ -299,7 +310,8 @@ def test_rows_of_a_frame_without_a_concept_can_be_skipped_and_counted() -> None:
     skipped = Skipped()
     batches = list(in_batches(frame, on_error="skip", skipped=skipped))
     assert [d.concept for batch in batches for d in batch.documents()] == ["1", "3"]
-    assert (skipped.counts, skipped.first) == ({"missing field": 1}, f"row 2: field 'concept' is <NA>; {NEEDS}")
+    assert skipped.counts == {"missing field": 1}
+    assert skipped.first == f"`documents[1]`: field 'concept' is <NA>; {NEEDS}"
     skipped, halves = Skipped(), frame.assign(concept=[1, None, 3.5]).replace({"concept": {1: "Q1"}})
     assert [len(batch.rows) for batch in in_batches(halves, on_error="skip", skipped=skipped)] == [1]
     assert skipped.counts == {"missing field": 1, "wrong type": 1}
@@ -315,8 +327,7 @@ def test_the_columns_of_a_wide_table_become_rows_as_the_error_says(
     library: Any, further: dict[str, list[str]], codes: tuple[str, str]
 ) -> None:
     wide = library.DataFrame(further | dict(zip(codes, WIDE.values(), strict=True)))
-    advice = message(wide).partition("make rows with ")[2].removeprefix("pandas: ")
-    rows = eval(f"wide.{advice}", {"wide": wide})
+    rows = eval(message(wide).partition("make rows with ")[2], {"table": wide})
     documents = [document for batch in in_batches(rows) for document in batch.documents()]
     names = (further.get("concept") or further.get("id") or ["0", "1"]) * 2
     assert [document.concept for document in documents] == names
@@ -324,8 +335,76 @@ def test_the_columns_of_a_wide_table_become_rows_as_the_error_says(
 
 
 def test_of_many_languages_the_columns_are_not_listed() -> None:
-    codes = ["da", "de", "en", "es", "fr", "it"]
+    codes = ["da", "de", "en", "es", "fr", "it", "nl", "pt", "sv"]
     assert 'melt("concept", […], var_name=' in message(pd.DataFrame({code: ["text"] for code in codes}))
+
+
+def rows_as_the_error_says(table: Any) -> list[tuple[str, str, str]]:
+    """The documents of a wide table after the call that the error about its columns gives."""
+    advice = message(table)
+    call = advice[advice.rindex("table[" if "table[" in advice else "table.") :]
+    rows = eval(call, {"table": table})
+    return sorted((d.concept, d.lang, d.text) for batch in in_batches(rows) for d in batch.documents())
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_the_concept_is_a_column_with_the_usual_name_or_without_repeated_values(convert: Any) -> None:
+    texts = {"en": ["a", "b", "c"], "it": ["d", "e", "f"]}
+    expected = [("x", "en", "a"), ("x", "it", "d"), ("y", "en", "b"), ("y", "it", "e"), ("z", "en", "c"),
+                ("z", "it", "f")]  # fmt: skip
+    repeated = {"speaker": ["Ann", "Ann", "Bob"], "date": ["2020", "2020", "2020"]}
+    score = {"score": [0.1, 0.2, 0.3], "words": [["a"], ["b"], ["c"]]}
+    for name in ("id", "Key", "doc_id", "title"):
+        assert rows_as_the_error_says(convert(repeated | score | texts | {name: ["x", "y", "z"]})) == expected
+    numbered = rows_as_the_error_says(convert(repeated | texts))
+    assert {concept for concept, _, _ in numbered} == {"0", "1", "2"}
+
+
+def test_rows_of_a_frame_whose_index_repeats_are_numbered() -> None:
+    frame = pd.DataFrame(WIDE | {"speaker": ["Ann", "Ann"]}, index=[0, 0])
+    assert {concept for concept, _, _ in rows_as_the_error_says(frame)} == {"0", "1"}
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_gaps_in_a_wide_table_are_left_out_as_the_error_says(library: Any) -> None:
+    table = library.DataFrame({"id": ["x", "y"], "en": ["a", None], "it": ["b", "c"]})
+    assert rows_as_the_error_says(table) == [("x", "en", "a"), ("x", "it", "b"), ("y", "it", "c")]
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("names", [("English", "Italian"), ("italiano", "english"), ("text_en", "text_it"),
+                                   ("en_text", "it_text"), ("Text (EN)", "Text (IT)"), ("en", "Italian"),
+                                   ("english_body", "italian_body"), ("body.en", "body.it")])  # fmt: skip
+def test_languages_in_the_usual_names_of_columns_are_recognised(names: tuple[str, str], convert: Any) -> None:
+    order = ("it", "en") if names[0] == "italiano" else ("en", "it")
+    table = convert({"id": ["x"], names[0]: [order[0]], names[1]: [order[1]], "title_length": [3]})
+    assert rows_as_the_error_says(table) == [("x", "en", "en"), ("x", "it", "it")]
+
+
+def test_a_text_id_is_no_indonesian_text_but_for_a_table_with_another_identifier() -> None:
+    table = pd.DataFrame({"text_id": ["x"], "text_en": ["a"], "text_it": ["b"]})
+    assert rows_as_the_error_says(table) == [("x", "en", "a"), ("x", "it", "b")]
+    table = pd.DataFrame({"id": ["x"], "text_id": ["a"], "text_en": ["b"]})
+    assert rows_as_the_error_says(table) == [("x", "en", "b"), ("x", "id", "a")]
+
+
+def test_of_source_and_target_the_languages_have_to_be_named() -> None:
+    table = pd.DataFrame({"id": ["x"], "source": ["a"], "target": ["b"]})
+    assert "with the codes of your languages for en and it: " in message(table)
+    assert rows_as_the_error_says(table) == [("x", "en", "a"), ("x", "it", "b")]
+
+
+def test_a_pivoted_frame_with_columns_of_two_levels_becomes_rows_as_the_error_says() -> None:
+    long = pd.DataFrame({"id": ["x", "x", "y"], "lang": ["en", "it", "en"], "text": ["a", "b", "c"]})
+    expected = [("x", "en", "a"), ("x", "it", "b"), ("y", "en", "c")]
+    pivoted = long.assign(title="t").pivot(index="id", columns="lang", values=["text", "title"])
+    assert rows_as_the_error_says(pivoted) == expected
+    assert rows_as_the_error_says(pivoted.swaplevel(axis=1)) == expected
+    assert rows_as_the_error_says(long.pivot(index="id", columns="lang", values="text")) == expected
+
+
+def test_of_other_columns_the_guide_is_named() -> None:
+    assert "see 'DataFrames, Arrow and scikit-learn' in the documentation" in message(pd.DataFrame({"a": ["text"]}))
 
 
 def test_a_column_of_texts_by_language_becomes_rows_as_the_error_says() -> None:
@@ -342,7 +421,7 @@ def test_a_column_that_is_the_index_of_a_frame_is_to_become_a_column() -> None:
     indexed = pd.DataFrame(COLUMNS).set_index("concept")
     assert message(indexed).endswith("; make 'concept', which the index has, a column with reset_index()")
     both = message(pd.DataFrame(COLUMNS).set_index(["concept", "lang"]))
-    assert both.endswith("; make 'concept' and 'lang', which the index has, a column with reset_index()")
+    assert both.endswith("; make 'concept' and 'lang', which the index has, columns with reset_index()")
     assert len(list(in_batches(indexed.reset_index()))) == 1
 
 

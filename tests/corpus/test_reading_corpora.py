@@ -26,7 +26,7 @@ from cr5.corpus.reading import read, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import ReadLimits, json_records
 from cr5.corpus.writing import WRITERS, write, write_parquet
-from cr5.errors import ColumnsNotKept, CorpusError, Cr5Error, Cr5TypeError
+from cr5.errors import ColumnsNotKept, CorpusError, Cr5Error, Cr5TypeError, InputSkipped
 
 NAMES = [
     "c.jsonl",
@@ -70,6 +70,25 @@ def test_control_characters_in_concepts_and_languages_are_refused_in_every_forma
         assert sum(batch.rows.num_rows for batch in read_batches([name], on_error="skip", skipped=skipped)) == 1
         assert skipped.counts == {"control character": 1}
     assert "field 'lang' is 'e\\tn'" in message(put_parquet("d.parquet", concept=["Q1"], lang=["e\tn"], text=["a"]))
+
+
+def test_files_of_other_formats_in_a_folder_are_counted_or_warned_of() -> None:
+    Path("corpus/deeper").mkdir(parents=True)
+    put("corpus/a.jsonl", LINE)
+    for name in ("b.json", "deeper/c.txt", "manifest.json", ".hidden"):
+        put(f"corpus/{name}", "{}")
+    for read_as in (read, read_batches, in_batches, lambda paths: read_batches(paths).with_fields()):
+        with pytest.warns(
+            InputSkipped, match=r"2 files of another format not read, e\.g\. corpus/b\.json; the formats"
+        ):
+            assert len(list(read_as("corpus"))) == 1
+    for read_and_count in (read, read_batches, in_batches):
+        skipped = Skipped()
+        assert len(list(read_and_count("corpus", skipped=skipped))) == 1
+        assert skipped.counts == {"file of another format": 2}
+    skipped = Skipped()
+    shards = read_batches("corpus", skipped=skipped).shards()
+    assert (len(shards), skipped.counts) == (1, {"file of another format": 2})
 
 
 # What is written comes back
@@ -288,7 +307,7 @@ def test_every_row_knows_its_file_and_line(monkeypatch: pytest.MonkeyPatch) -> N
     write("c.parquet", GOOD)
     places = [batch.location(i) for batch in read_batches(["-", "c.csv", "c.parquet"]) for i in range(len(batch.lines))]
     assert places == ["standard input:2", "c.csv:2", "c.csv:5", "c.parquet: row 1", "c.parquet: row 2"]
-    assert [batch.location(0) for batch in in_batches(GOOD, batch_rows=1)] == ["document 1", "document 2"]
+    assert [batch.location(0) for batch in in_batches(GOOD, batch_rows=1)] == ["`documents[0]`", "`documents[1]`"]
     assert next(in_batches(GOOD)).source == "documents"
 
 
@@ -437,4 +456,6 @@ def test_documents_are_checked_like_lines() -> None:
     for document, complaint in wrong.items():
         with pytest.raises(CorpusError) as caught:
             list(in_batches([GOOD[0], document]))
-        assert str(caught.value) == f"document 2: {complaint}"
+        assert str(caught.value).removesuffix('; leave such documents out, or give `on_error="skip"`') == (
+            f"`documents[1]`: {complaint}"
+        )

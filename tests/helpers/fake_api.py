@@ -255,6 +255,7 @@ class FakeApi:
         return {
             "query": text, "lang": lang, **shares, "measure": parameters.get("measure", "csls"),
             "mode": parameters.get("mode", "hybrid"), "tokens": total, "suggestion": self.suggestions.get(text),
+            "warnings": [],
             "milliseconds": 3.2, "hits": hits[offset : offset + int(parameters.get("k", "10"))], "at": [0.4, 0.5],
         }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A stand-in for CuPy: NumPy, with the two kernels in Python. It has all of the GPU engine but CUDA."""
+"""A stand-in for CuPy: NumPy, with the kernels in Python. It has all of the GPU engine but CUDA."""
 
 from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
@@ -21,6 +21,8 @@ class OutOfMemoryError(MemoryError):
 def multiply(grid: tuple[int, int], block: tuple[int], given: tuple[Any, ...]) -> None:
     tasks, targets, begins, lengths, indices, data, V, step, width, U, partials = given
     assert grid[1] * LANES * VECTORS >= step == V.shape[1] * V.itemsize // 16
+    if V.dtype == np.uint16:
+        V = (V.astype(np.uint32) << 16).view(np.float32)
     for task in range(grid[0]):
         for piece in range(tasks[task], tasks[task + 1]):
             here = slice(begins[piece], begins[piece] + lengths[piece])
@@ -29,6 +31,39 @@ def multiply(grid: tuple[int, int], block: tuple[int], given: tuple[Any, ...]) -
                 partials[~targets[piece]] = row
             else:
                 U[targets[piece]] += row
+
+
+def add_rows(grid: tuple[int], block: tuple[int, int], given: tuple[Any, ...]) -> None:
+    pieces, targets, begins, lengths, indices, V, width, U, partials = given
+    assert grid[0] * block[1] >= pieces == len(targets)
+    assert width == V.shape[1]
+    for piece in range(pieces):
+        total = V[indices[begins[piece] : begins[piece] + lengths[piece]]].sum(axis=0)
+        if targets[piece] < 0:
+            partials[~targets[piece]] = total
+        else:
+            U[targets[piece]] += total
+
+
+def take_rows(grid: tuple[int], block: tuple[int, int], given: tuple[Any, ...]) -> None:
+    rows, numbers, S, width, U = given
+    assert grid[0] * block[1] >= rows == len(U)
+    assert width == S.shape[1]
+    U[:] = S[numbers]
+
+
+def round_numbers(grid: tuple[int], block: tuple[int], given: tuple[Any, ...]) -> None:
+    count, V = given
+    assert grid[0] * block[0] >= count == V.size
+    V[:] = ((V.view(np.uint32) + np.uint32(0x8000)) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def to_bfloat16(grid: tuple[int], block: tuple[int, int], given: tuple[Any, ...]) -> None:
+    rows, width, padded, V, halves = given
+    assert grid[0] * block[1] >= rows == len(V)
+    assert (width, padded) == (V.shape[1], halves.shape[1])
+    halves[:] = 0
+    halves[:, :width] = (V.view(np.uint32) + np.uint32(0x8000)) >> 16
 
 
 def add_up(grid: tuple[int, int], block: tuple[int], given: tuple[Any, ...]) -> None:
@@ -56,7 +91,8 @@ def stand_in(free: int = 2**40, failure: str = "") -> ModuleType:
             pass
 
         def get_function(self, name: str) -> Any:
-            return {"multiply": multiply, "add_up": add_up}[name]
+            kernels = multiply, add_rows, take_rows, round_numbers, to_bfloat16, add_up
+            return {each.__name__: each for each in kernels}[name]
 
     class Cupy(ModuleType):
         def __getattr__(self, name: str) -> Any:

@@ -5,25 +5,25 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SERVE = "import typer; from cr5.cli.serve import serve; typer.run(serve)"
 
 
-def start(*arguments: object) -> tuple[subprocess.Popen[str], str]:
+def start(*arguments: object, env: Mapping[str, str] | None = None) -> tuple[subprocess.Popen[str], str]:
     """Start a server; returns its process and the first line that it prints."""
     command = [sys.executable, "-c", SERVE, *map(str, arguments)]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
     assert server.stderr is not None
     return server, server.stderr.readline()
 
 
 @contextmanager
-def server(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def server(*arguments: object, env: Mapping[str, str] | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server on a free port and its address without a slash; it is stopped at the end."""
-    process, line = start(*arguments, "--port", 0)
+    process, line = start(*arguments, "--port", 0, env=env)
     try:
         [address] = re.findall(r"http://[\d.]+:\d+", line)
         yield process, address

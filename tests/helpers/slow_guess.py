@@ -14,6 +14,8 @@ from cr5.features.tokeniser import Tokeniser
 def guess_language(text: str, ranks: Mapping[str, Mapping[str, int]], tokeniser: Tokeniser) -> Guess:
     """argmax over languages of log P(text | lang) + w log P(lang | characters), with its posterior probability.
 
+    A text without words is equally probable in all languages. Of equally probable languages, it is the one with most
+    words.
     ``ranks`` are those of the words in the vocabulary of each language.
     """
     costs = {lang: _costs(len(words)) for lang, words in ranks.items()}
@@ -30,8 +32,10 @@ def guess_language(text: str, ranks: Mapping[str, Mapping[str, int]], tokeniser:
             else:
                 score -= max(unknown_cost, OOV_NATS_PER_BYTE * len(word.encode()))
         scores.append(score)
+    if not any(tokeniser.words(text, lang) for lang in ranks):
+        scores = [0.0] * len(scores)
     posterior = np.exp(np.array(scores) - max(scores))
-    best = int(posterior.argmax())
+    best = max((i for i, share in enumerate(posterior) if share > 1 - 1e-6), key=lambda i: len(list(ranks.values())[i]))
     return Guess(list(ranks)[best], float(posterior[best] / posterior.sum()))
 
 

@@ -98,6 +98,34 @@ def test_every_way_of_writing_an_index_says_that_the_disk_is_full(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
 
+def test_a_reindexing_that_does_not_fit_leaves_nothing_and_is_repeated(
+    model_folder: Path, model: Cr5, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upsert, failures = (
+        LanceStore._upsert,
+        [
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+            RuntimeError("LanceError(IO): No space left on device (os error 28)"),  # as the library reports it
+        ],
+    )
+
+    def fill_the_disk(store: LanceStore, *given: Any) -> None:
+        upsert(store, *given)
+        raise failures.pop()
+
+    with Index.create(tmp_path / "index", model_folder) as index:
+        index.add(FEW)
+        before = contents(index)
+        while failures:
+            monkeypatch.setattr(LanceStore, "_upsert", fill_the_disk)
+            with pytest.raises(DiskFullError, match="no space left on device; free some space, and repeat this"):
+                index.reindex(model)
+            assert sorted(path.name for path in index.folder.iterdir()) == ["generation-1", "index.json", "lock"]
+            assert contents(index) == before
+        monkeypatch.setattr(LanceStore, "_upsert", upsert)
+        assert index.reindex(model).new == len(FEW)
+
+
 def test_other_refusals_of_the_system_stay_errors_of_the_system(
     model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from cr5.features.tokeniser import Tokeniser
 from cr5.index import full_text, segments
 from cr5.index.full_text import MAX_SEGMENT_SIZE, DocumentTerms, FullTextIndex, FullTextReader, extend, purge
 from cr5.index.terms import OPENING_WEIGHT, TITLE_WEIGHT, QueryKeys, QueryWord, count_terms, term_keys
+from cr5.retrieval.bm25 import inverse_document_frequencies
 from cr5.retrieval.word_forms import TermDictionary, find_forms
 
 LANGS = ("da", "it", "vi")
@@ -42,6 +43,10 @@ def assert_agrees(found: FullTextReader, documents: dict[str, Words], langs: Seq
         for query in QUERIES:
             df = [sum(term in counts for counts in own) for term in query]
             assert found.document_frequencies(term_keys(query, lang), lang).tolist() == df
+            for _ in range(2):  # computed, and remembered
+                idf = found.inverse_document_frequencies(query, lang)
+                np.testing.assert_array_equal([*idf.values()], inverse_document_frequencies(len(own), np.array(df)))
+                assert [*idf] == [*query]
             words = query_words(documents, query, lang)
             for asked in (
                 words,
@@ -153,6 +158,19 @@ def test_very_high_counts_are_limited(tmp_path: Path) -> None:
     ids, scores = reader(tmp_path).search(QueryKeys.make(words, "it"), "it", 2)
     oracle = bm25({f"d{i}": d for i, d in enumerate(documents)}, words, "it")
     assert dict(zip(ids, scores.tolist(), strict=True)) == pytest.approx(oracle, rel=1)
+
+
+def test_counts_have_one_byte_unless_a_segment_has_high_ones(tmp_path: Path) -> None:
+    parts = [[Words("it", {"w0": 3})], [Words("it", {"w0": 300, "w1": 2})], [Words("da", {"w0": 255})]]
+    kinds = []
+    for i, documents in enumerate(parts):
+        add(tmp_path, documents, i, max_segment_size=1)
+        kinds.append(FullTextIndex(tmp_path).segments[-1].counts.dtype)
+    assert kinds == [np.uint8, np.uint16, np.uint8]
+    extend(tmp_path, None, 3)  # merges them
+    [segment] = FullTextIndex(tmp_path).segments
+    assert segment.counts.dtype == np.uint16
+    assert_agrees(reader(tmp_path), {f"d{i}": d for i, [d] in enumerate(parts)})
 
 
 def test_the_terms_of_a_document_are_those_of_its_concept_text_opening_and_title_which_weigh_more() -> None:

@@ -15,7 +15,7 @@ import pytest
 from index_documents import FEW, contents, given, refused
 from limits import ordinary_user
 
-from cr5 import Cr5, Document, FewKnownWords, LanguageLeftOut, Skipped
+from cr5 import Cr5, Document, DocumentsReplaced, FewKnownWords, InputSkipped, LanguageLeftOut, Skipped, write
 from cr5.errors import Cr5Error
 from cr5.hashing import hash_texts
 from cr5.index import Index, IngestCounts, IngestSettings
@@ -66,11 +66,23 @@ def test_a_data_frame_and_a_model_in_memory_are_enough(documents: list[Document]
 def test_rows_that_cannot_be_indexed_are_named_or_counted(model_folder: Path, tmp_path: Path) -> None:
     frame = pd.DataFrame({"concept": ["1", "2"], "lang": ["aa", "aa"], "text": [madeup.word("aa", 3), None]})
     with Index.create(tmp_path / "index", model_folder) as index:
-        assert refused(lambda: index.add(frame)).startswith("row 2: field 'text' is ")
+        assert refused(lambda: index.add(frame)).startswith("`documents[1]`: field 'text' is ")
         skipped = Skipped()
         assert index.add(frame, on_error="skip", skipped=skipped).new == 1
         assert skipped.counts == {"missing field": 1}
         assert refused(lambda: index.search("x", k=2.5)) == "`k=2.5` must be a whole number of at least 0"  # type: ignore[arg-type]
+
+
+def test_files_of_other_formats_in_a_folder_are_not_indexed_with_a_warning(model_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    write(tmp_path / "corpus/a.jsonl", [Document("1", "aa", madeup.word("aa", 3))])
+    (tmp_path / "corpus/b.txt").touch()
+    with Index.create(tmp_path / "index", model_folder) as index:
+        with pytest.warns(InputSkipped, match="1: file of another format"):
+            assert index.add(tmp_path / "corpus").new == 1
+        skipped = Skipped()
+        assert index.add(tmp_path / "corpus", skipped=skipped).unchanged == 1
+        assert skipped.counts == {"file of another format": 1}
 
 
 def test_a_model_that_is_not_fitted_makes_no_index(tmp_path: Path) -> None:
@@ -126,6 +138,75 @@ def test_several_documents_of_one_concept_are_numbered(index: Index) -> None:
     titles = {name: fields[3] for name, fields in contents(index).items()}
     assert titles == {"aa:Q000": "0", "aa:Q000#2": "1", "aa:Q000#3": "2", "aa:Q000#2#2": "its own"}
     assert index.add(several) == IngestCounts(unchanged=4)
+
+
+def titles(index: Index) -> dict[str, str]:
+    return {name: fields[3] for name, fields in contents(index).items()}
+
+
+def of_one_concept(*names: str) -> list[Document]:
+    return [replace(FEW[0], title=name) for name in names]
+
+
+@pytest.mark.parametrize("rows", [1, 8192])
+def test_documents_of_one_concept_keep_their_ids_however_they_are_added_again(
+    tmp_path: Path, model_folder: Path, rows: int
+) -> None:
+    with Index.create(tmp_path / "index", model_folder, settings=IngestSettings(batch_rows=rows)) as index:
+        several = of_one_concept("a", "b", "c")
+        index.add(several)
+        before = titles(index)
+        assert before == {"aa:Q000": "a", "aa:Q000#2": "b", "aa:Q000#3": "c"}
+        for again in (several[::-1], several[1:], several[2:], [several[2], several[0]]):
+            assert index.add(again) == IngestCounts(unchanged=len(again))
+            assert titles(index) == before
+        index.delete("aa:Q000")
+        assert index.add(several[1:2]) == IngestCounts(unchanged=1)
+        assert index.add(several[1:]) == IngestCounts(unchanged=2)
+        assert index.add(several) == IngestCounts(new=1, unchanged=2)
+        assert titles(index) == before
+
+
+@pytest.mark.parametrize("rows", [1, 8192])
+def test_all_documents_of_a_concept_replace_its_earlier_ones_without_a_warning(
+    tmp_path: Path, model_folder: Path, rows: int
+) -> None:
+    with Index.create(tmp_path / "index", model_folder, settings=IngestSettings(batch_rows=rows)) as index:
+        index.add(of_one_concept("a"))
+        assert index.add(of_one_concept("new")) == IngestCounts(renewed=1)
+        index.add(of_one_concept("a", "b", "c"))
+        assert index.add(of_one_concept("new", "a", "c", "d")).partly_replaced == {}
+        assert sorted(titles(index).values()) == ["a", "c", "d", "new"]
+
+
+@pytest.mark.parametrize("rows", [1, 8192])
+def test_a_call_that_replaces_only_some_documents_of_a_concept_warns_of_it(
+    tmp_path: Path, model_folder: Path, rows: int
+) -> None:
+    with Index.create(tmp_path / "index", model_folder, settings=IngestSettings(batch_rows=rows)) as index:
+        index.add([*of_one_concept("a", "b", "c"), FEW[1]])
+        with pytest.warns(DocumentsReplaced, match=r"others stay: 'aa:Q000' \(1 stay\).*`ids`"):
+            counts = index.add([*of_one_concept("b", "d"), replace(FEW[1], title="new")])
+        assert (counts.renewed, counts.unchanged, counts.partly_replaced) == (2, 1, {"aa:Q000": 1})
+        with pytest.warns(DocumentsReplaced, match="2 stay"):
+            index.add(of_one_concept("zzz", "e")[1:])
+        index.add(of_one_concept("f"), ids=["own"])
+        assert titles(index)["own"] == "f"
+
+
+@pytest.mark.parametrize("rows", [1, 8192])
+def test_exact_copies_within_a_call_are_stored_once_and_counted(tmp_path: Path, model_folder: Path, rows: int) -> None:
+    with Index.create(tmp_path / "index", model_folder, settings=IngestSettings(batch_rows=rows)) as index:
+        assert index.add(of_one_concept("a", "b", "a", "a")) == IngestCounts(new=2, duplicates=2)
+        assert index.add(of_one_concept("a", "a", "b")) == IngestCounts(unchanged=2, duplicates=1)
+        assert titles(index) == {"aa:Q000": "a", "aa:Q000#2": "b"}
+        assert index.add(of_one_concept("a", "a"), ids=["x", "y"]) == IngestCounts(new=2)
+
+
+def test_copies_that_an_earlier_version_stored_stay(index: Index) -> None:
+    index.add(of_one_concept("a", "a", "b"), ids=["aa:Q000", "aa:Q000#2", "aa:Q000#3"])
+    assert index.add(of_one_concept("a", "a", "b")) == IngestCounts(unchanged=2, duplicates=1)
+    assert titles(index) == {"aa:Q000": "a", "aa:Q000#2": "a", "aa:Q000#3": "b"}
 
 
 def test_ids_may_be_given(index: Index) -> None:

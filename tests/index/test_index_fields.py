@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from cr5 import ColumnsNotKept, CorpusError, Cr5Error, Document
+from cr5 import ColumnsNotKept, CorpusError, Cr5Error, Document, UnknownField
 from cr5.corpus.fields import fields_text
 from cr5.hashing import digest
 from cr5.index import Index
@@ -66,7 +66,7 @@ def test_a_document_without_fields_has_the_digest_of_earlier_versions(index: Ind
 
 
 def test_wrong_fields_are_refused_by_place_name_and_value(index: Index) -> None:
-    with pytest.raises(CorpusError, match=r"document 2: .*'year'.* nan"):
+    with pytest.raises(CorpusError, match=r"`documents\[1\]`: .*'year'.* nan"):
         index.add([DOCUMENTS[0], replace(DOCUMENTS[1], fields={"year": float("nan")})])
 
 
@@ -80,6 +80,48 @@ def test_documents_can_be_counted_and_scanned_by_their_fields(index: Index) -> N
     assert ids == {f"{document.lang}:{document.concept}" for document in chosen}
     with pytest.raises(Cr5Error, match=r"'year'.*'gte'"):
         index.count({"year": {"gte": 2007}})
+
+
+def test_fields_that_no_document_has_are_named_with_those_that_there_are(index: Index) -> None:
+    query, lang = DOCUMENTS[5].text, DOCUMENTS[5].lang
+    assert index.search(query, lang, where={"yaer": 1}, sort="yaer").warnings == ()  # there is no document
+    index.add(DOCUMENTS)
+    listed = r"the fields are tags \(numbers and strings\), year \(numbers\)$"
+    with pytest.warns(UnknownField, match=rf"^`where` names the field 'yaer', which no document.*; {listed}") as caught:
+        result = index.search(query, lang, where={"yaer": 1})
+    assert result.warnings == tuple(str(each.message) for each in caught)
+    assert not result.hits
+    with pytest.warns(UnknownField, match=r"`where` names the field 'yaer'"):
+        assert index.search(query, lang, where={"year": {">": 0}, "yaer": {"!=": 1}}, mode="dense").hits
+    with pytest.warns(UnknownField, match=r"`sort` names the field 'yaer'"):
+        assert index.search(query, lang, sort="-yaer").hits
+    with pytest.warns(UnknownField, match=r"'yaer'"):
+        assert index.count({"yaer": {"!=": 1}}) == index.count()
+    with pytest.warns(UnknownField, match=r"'yaer'"):
+        assert list(index.scan(["id"], where={"yaer": 1})) == []
+    known = index.search(query, lang, where={"year": {"<": 0}}, sort="-year")
+    assert (known.hits, known.warnings, index.count({"year": {"<": 0}})) == ([], (), {})
+
+
+def test_a_condition_of_another_type_than_the_field_is_warned_of(index: Index) -> None:
+    query, lang = DOCUMENTS[5].text, DOCUMENTS[5].lang
+    index.add(DOCUMENTS)
+    problem = "`where` compares the field 'year' with strings, but it has numbers"
+    for where in ({"year": {"<": "20"}}, {"year": "5"}, {"year": ["1", "2"]}):
+        with pytest.warns(UnknownField, match=f"^{problem}$"):
+            assert not index.search(query, lang, where=where).hits
+        with pytest.warns(UnknownField, match=f"^{problem}$"):
+            assert index.count(where) == {}
+    with pytest.warns(UnknownField, match=f"^{problem}$"):
+        assert index.search(query, lang, where={"year": {"!=": "5"}}).hits
+    for fitting in ({"year": {"<": 0}}, {"year": ["1", 0]}, {"tags": "no such"}, {"year": None}):
+        assert index.search(query, lang, where=fitting).warnings == ()
+
+
+def test_an_index_whose_documents_have_no_fields_says_so(index: Index) -> None:
+    index.add(madeup.corpus(concepts=2))
+    with pytest.warns(UnknownField, match=r"'year', which no document of the index has; the documents have no fields$"):
+        assert index.count({"year": 2000}) == {}
 
 
 def test_passages_have_the_fields_of_their_document(index: Index) -> None:

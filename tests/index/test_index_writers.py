@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from index_documents import FEW, contents, given, refused
 
-from cr5.errors import LanguageLeftOut
+from cr5.errors import Cr5Error, LanguageLeftOut
 from cr5.index import Index, IngestCounts, IngestSettings, segments, snapshot
 from cr5.index.background import Background
 from cr5.index.snapshot import Snapshot
@@ -48,7 +48,7 @@ def test_reindexing_keeps_ids_and_readers_follow(
     assert reader.search(FEW[0].text, "aa").hits[0].concept == "Q000"
     assert index.built_with(model_folder)
     with pytest.warns(LanguageLeftOut, match="no language cc"):
-        added = index.reindex(other_model)
+        added = index.reindex(other_model, drop_languages=["cc"])
     assert (added.new, added.unknown) == (61, {"cc": 30})
     assert not index.built_with(model_folder)
     assert contents(index) == {name: fields for name, fields in kept.items() if fields[2] != "cc"}
@@ -60,6 +60,25 @@ def test_reindexing_keeps_ids_and_readers_follow(
     assert sorted(path.name for path in index.folder.iterdir()) == ["generation-2", "index.json", "lock"]
     assert not address or len(tables(address)) == len(before)
     reader.close()
+
+
+def test_reindexing_deletes_documents_in_languages_that_the_model_lacks_only_on_request(
+    index: Index, model_folder: Path, other_model: Path
+) -> None:
+    index.add(FEW)
+    kept, number = contents(index), len([d for d in FEW if d.lang == "cc"])
+    problem = (
+        rf"would delete {number} documents in languages that the model lacks \(cc {number}\).*`drop_languages=\"cc\"`"
+    )
+    dropped: str | list[str]
+    for dropped in ([], "fr"):
+        with pytest.raises(Cr5Error, match=problem):
+            index.reindex(other_model, drop_languages=dropped)
+    with pytest.raises(Cr5Error, match="`drop_languages` has AA, which the model knows"):
+        index.reindex(other_model, drop_languages="AA,cc")
+    assert index.built_with(model_folder)
+    assert contents(index) == kept
+    assert sorted(path.name for path in index.folder.iterdir()) == ["generation-1", "index.json", "lock"]
 
 
 @pytest.mark.slow
@@ -81,7 +100,7 @@ def test_readers_see_no_error_during_reindexing(index: Index, model_folder: Path
     for thread in threads:
         thread.start()
     for model in (other_model, model_folder, other_model):
-        index.reindex(model)
+        index.reindex(model, drop_languages="cc" if model is other_model else ())
     stop.set()
     for thread in threads:
         thread.join()
@@ -98,7 +117,7 @@ def test_a_read_is_repeated_whenever_the_snapshot_was_replaced(
 
     def read(active: Snapshot) -> int:
         for model in models:
-            writer.reindex(model)
+            writer.reindex(model, drop_languages="cc" if model is other_model else ())
             raise RuntimeError("the snapshot is gone")
         return active.number
 
@@ -208,12 +227,12 @@ def test_a_killed_reindexing_can_be_repeated_at_every_step(
         if not index.built_with(model_folder):
             index.reindex(model_folder)
             index.add(FEW)
-        killed = killer.kill(lambda: index.reindex(other_model), at)
+        killed = killer.kill(lambda: index.reindex(other_model, drop_languages=["cc"]), at)
         other = Index.open(folder, store=address)
         assert other.search(FEW[0].text, "aa", k=1).hits[0].concept == "Q000"
         assert contents(other) == (given(FEW) if other.built_with(model_folder) else wanted)
         other.close()
-        index.reindex(other_model)
+        index.reindex(other_model, drop_languages=["cc"])
         assert contents(index) == wanted
         assert index.built_with(other_model)
     index.delete([])
@@ -233,9 +252,9 @@ def test_an_interrupted_reindexing_is_resumed_unless_the_index_was_written(
         raise Killed
 
     with pytest.raises(Killed):
-        index.reindex(other_model, progress=stop)
+        index.reindex(other_model, drop_languages="cc", progress=stop)
     assert index.built_with(model_folder)
-    assert index.reindex(other_model).unchanged > 0
+    assert index.reindex(other_model, drop_languages=["cc"]).unchanged > 0
     with pytest.raises(Killed):
         index.reindex(model_folder, progress=stop)
     index.delete(["aa:Q000"])  # what was begun does not know of this, and is dropped

@@ -102,6 +102,26 @@ def test_segments_of_an_earlier_version_are_searched_and_get_sign_codes_when_row
         assert slots(new, rows) == np.argsort(-(vectors @ vector))[:10].tolist()
 
 
+def test_a_segment_whose_groups_an_earlier_version_wrote_as_int64_is_merged_with_a_new_one(tmp_path: Path) -> None:
+    index = built(tmp_path, unit(300))
+    [segment] = index.segments
+    column = segment.table.column_names.index("group")
+    old = VectorSegment(segment.table.set_column(column, "group", segment.table["group"].cast(pa.int64())))
+    for pair in ([old, segment], [segment, old]):
+        groups = IvfIndex.merge(pair).table["group"].to_numpy()
+        np.testing.assert_array_equal(groups, np.repeat(segment.table["group"].to_numpy(), 2))
+
+
+def test_neighbouring_languages_are_scanned_at_once_and_others_left_out(tmp_path: Path) -> None:
+    vectors, langs = unit(500), ("aa", "bb", "cc", "dd", "ee")
+    build(tmp_path, lambda _: tables(vectors, langs=langs), 500, 500)
+    index = IvfIndex(tmp_path)
+    for chosen in (["aa", "bb", "dd"], ["bb", "ee"], ["cc"], list(langs)):
+        own = [i for i in range(500) if langs[i % 5] in chosen]
+        rows, _ = index.nearest(vectors[3], 10, chosen, all_live(index))
+        assert slots(index, rows) == [own[i] for i in np.argsort(-(vectors[own] @ vectors[3]))[:10]]
+
+
 def test_a_search_that_scans_a_tenth_of_the_rows_finds_nearly_all_neighbours(tmp_path: Path) -> None:
     vectors, queries = unit(8000), unit(100, seed=1)
     index = built(tmp_path, vectors)

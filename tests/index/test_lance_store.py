@@ -22,11 +22,11 @@ from cr5.index import ivf
 from cr5.index.stores.base import Location
 from cr5.index.stores.lance import LanceStore
 from cr5.index.stores.lance_reader import TableReader
-from cr5.index.stores.lance_table import NewestVersion
+from cr5.index.stores.lance_table import NewestVersion, read_slots
 from cr5.index.stores.lance_versions import LOCK_FILE, LanceLimits
 from cr5.index.stores.rows import Floats
 from cr5.index.terms import QueryWord
-from cr5.storage.locks import locked
+from cr5.storage.locks import locked, try_lock
 
 
 def create(folder: Path, limits: LanceLimits | None = None) -> LanceStore:
@@ -91,6 +91,72 @@ def test_compactions_of_a_growing_table_rewrite_each_row_a_few_times(
     assert sum(rewritten) <= 3 * 400
     assert store._count_unindexed_ids() <= 400 / 4
     assert sum(store.count().values()) == 400
+
+
+def test_rows_can_be_written_while_a_table_is_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = LanceLimits(max_small_files=4)
+    store, other = create(tmp_path, limits), LanceStore.open(Location(tmp_path), limits=limits)
+    for number in range(6):
+        store.upsert(rows([number]))
+    optimize = type(store._table).optimize
+
+    def optimize_slowly(table: Any, **options: Any) -> Any:
+        other.upsert(rows([6, 7]))  # waits for ever if the other store holds the lock of writers
+        return optimize(table, **options)
+
+    monkeypatch.setattr(type(store._table), "optimize", optimize_slowly)
+    store.optimise()
+    other.upsert(rows([8]))
+    assert store._table.stats()["fragment_stats"]["num_fragments"] <= 3
+    assert sum(store.count().values()) == 9
+    assert sorted(np.concatenate([*read_slots(other._table)]).tolist()) == list(range(9))
+
+
+def test_a_compaction_that_a_replaced_row_prevents_is_repeated_while_writers_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = create(tmp_path, LanceLimits(max_small_files=4))
+    for number in range(6):
+        store.upsert(rows([number]))
+    optimize, locked = type(store._table).optimize, list[bool]()
+
+    def prevented(table: Any, **options: Any) -> Any:
+        with (tmp_path / LOCK_FILE).open("ab") as file:
+            locked.append(not try_lock(file))
+        if len(locked) == 1:
+            raise RuntimeError("lance error: Retryable commit conflict for version 7")
+        return optimize(table, **options)
+
+    monkeypatch.setattr(type(store._table), "optimize", prevented)
+    store.optimise()
+    assert locked == [False, True]
+    assert store._table.stats()["fragment_stats"]["num_fragments"] == 1
+
+    def broken(table: Any, **options: Any) -> Any:
+        raise RuntimeError("another error")
+
+    monkeypatch.setattr(type(store._table), "optimize", broken)
+    for number in range(6):
+        store.upsert(rows([number]))
+    with pytest.raises(RuntimeError, match="another error"):
+        store.optimise()
+
+
+def test_segments_of_the_ivf_index_are_merged_by_optimise(tmp_path: Path) -> None:
+    limits = LanceLimits(ann_min_rows=300, max_unindexed_rows=9, max_merged_rows=30, retrain_growth=100)
+    store = create(tmp_path, limits)
+    store.upsert(rows(range(300)))
+    store.optimise()
+    for first in range(300, 600, 30):
+        store.upsert(rows(range(first, first + 30)))
+    before = store._ivf.get()
+    store.optimise()
+    after = store._ivf.get()
+    assert before is not None
+    assert after is not None
+    assert (len(before.segments), len(after.segments)) == (11, 1)
+    assert len(after) == 600
+    assert [ids(table) for table in store.nearest(unit(600), 1)] == [[f"d{i}"] for i in range(600)]
 
 
 def test_rows_can_be_written_while_the_ivf_index_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,16 @@ def test_fields_are_returned_as_they_were_written_and_replaced_with_their_row(st
     assert "'d5': field 'fields' is 'physics'" in refused(lambda: store.upsert(rows([5], fields=["physics"])))
 
 
+def test_a_store_knows_the_fields_of_its_rows(store: Store) -> None:
+    names = ["kind", "tags", "author", "author.name", "author.", "tags.all", "knd", "author.nam", "name", "all"]
+    assert not any(map(store.has_field, names))
+    store.upsert(with_fields(range(10)))
+    assert [name for name in names if store.has_field(name)] == ["kind", "tags", "author", "author.name"]
+    store.upsert(rows([10], fields=['{"knd": null, "tags.all": 1, "all": {"name": []}}']))
+    found = [name for name in [*names, "all.name"] if store.has_field(name)]
+    assert found == ["kind", "tags", "author", "author.name", "tags.all", "knd", "all", "all.name"]
+
+
 def test_filters_choose_the_same_rows_as_in_a_list(store: Store) -> None:
     X = unit(120)
     store.upsert(with_fields(range(100)))

@@ -238,7 +238,8 @@ def test_a_concept_of_one_language_is_left_out_and_counted(
 def test_what_is_skipped_is_in_the_report_and_a_warning_unless_the_caller_counts_it(documents: list[Document]) -> None:
     damaged: list[Any] = [*documents, {"concept": "Q000", "lang": "aa", "text": None}, Document("Q000", "xx!", "a")]
     counts = {"missing field": 1, "unusable language code": 1}
-    with pytest.warns(InputSkipped, match=r"skipped 1: missing field \(first: document 451: .*; 1: unusable language"):
+    told = r"skipped 1: missing field \(first: `documents\[450\]`: .*; 1: unusable language"
+    with pytest.warns(InputSkipped, match=told):
         model = Cr5(**SETTINGS).fit(damaged, on_error="skip")
     assert model.report["corpus"]["skipped"] == counts
     skipped = Skipped({"earlier": 3, "missing field": 2}, {"earlier": "", "missing field": ""})
@@ -248,5 +249,5 @@ def test_what_is_skipped_is_in_the_report_and_a_warning_unless_the_caller_counts
 
 def test_a_concept_of_one_language_is_an_error_on_request(documents: list[Document]) -> None:
     lonely = [*documents, Document("lonely", "aa", documents[0].text)]
-    with pytest.raises(CorpusError, match="document 451: concept lonely occurs in language aa only"):
+    with pytest.raises(CorpusError, match=r"`documents\[450\]`: concept lonely occurs in language aa only"):
         Cr5(**SETTINGS).fit(lonely, on_error="raise")

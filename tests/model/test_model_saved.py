@@ -5,16 +5,19 @@ import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import madeup
 import numpy as np
 import pytest
+from command_line import command
 from madeup import LANGS, SETTINGS, texts, word
 from model_texts import precision, random_texts
 
-from cr5 import Cr5, Document, Interrupted, ModelFileError, read_batches, write
+from cr5 import Cr5, Document, InputSkipped, Interrupted, ModelFileError, read_batches, write
 from cr5._typing import Array
 from cr5.errors import Cr5Error
+from cr5.model.folder_training import checkpoint_path, train_model
 from cr5.progress import Progress
 from cr5.training.engines.cpu import CpuEngine
 
@@ -34,6 +37,14 @@ def assert_same(one: Cr5, other: Cr5, langs: Sequence[str] = LANGS) -> None:
         some = random_texts(lang, 30)
         np.testing.assert_array_equal(one.encode(some, lang), other.encode(some, lang), strict=True)
         assert one.words(lang) == other.words(lang)
+
+
+def test_a_model_whose_last_residual_was_not_computed_is_saved_and_described(tmp_path: Path) -> None:
+    model = Cr5(**SETTINGS | {"tol": 0, "max_steps": 2}).fit(madeup.corpus())
+    model.save(tmp_path / "model")
+    assert Cr5.load(tmp_path / "model").report["residual"] is None
+    printed = command("info", tmp_path / "model").stdout
+    assert "residual not computed after 2 steps" in " ".join(printed.split())
 
 
 def test_a_loaded_model_is_the_saved_one(model: Cr5, model_folder: Path) -> None:
@@ -156,6 +167,15 @@ def test_renamed_languages_keep_their_cosines(documents: list[Document], plain_c
     np.testing.assert_allclose(vectors @ vectors.T, plain_cosines, atol=1e-3)
 
 
+def test_a_fit_on_a_folder_counts_the_files_that_are_not_read(documents: list[Document], tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    write(tmp_path / "corpus/a.jsonl", documents)
+    (tmp_path / "corpus/b.txt").touch()
+    with pytest.warns(InputSkipped, match=r"1: file of another format \(first: .*b\.txt; the formats are"):
+        model = Cr5(**SETTINGS).fit(tmp_path / "corpus")
+    assert model.report["corpus"]["skipped"] == {"file of another format": 1}
+
+
 # Interrupting
 
 
@@ -192,6 +212,33 @@ def test_ctrl_c_can_end_the_fit_and_keep_the_model(documents: list[Document]) ->
     assert precision(model, held_out) > 80
 
 
+def test_an_unfinished_model_never_replaces_a_finished_one(documents: list[Document], tmp_path: Path) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.stage == "fit" and progress.done == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    kept = "the model is the finished one of before"
+    model = Cr5(**SETTINGS | {"tol": 1e-5}).fit([d for d in documents if int(d.concept[1:]) < 100])
+    before, settings, checkpoint = model.report, model.settings, tmp_path / "fit.checkpoint"
+    model.set_params(rank=5)
+    for change in (model.fit, model.update):
+        with pytest.warns(Interrupted, match=kept):
+            change(documents, progress=interrupt, on_interrupt="return")
+        assert (model.report, model.settings, model.rank) == (before, settings, settings.rank)
+    with pytest.warns(Interrupted, match=rf"{kept}.*; the same fit with checkpoint='.*fit\.checkpoint' continues$"):
+        model.fit(documents, progress=interrupt, on_interrupt="return", checkpoint=checkpoint)
+    model.save(tmp_path / "finished")
+    unfinished = Cr5(**SETTINGS | {"tol": 1e-5})
+    for _ in range(2):  # an unfinished one may replace another, in memory and in a folder
+        with pytest.warns(Interrupted):
+            unfinished.fit(documents, progress=interrupt, on_interrupt="return")
+        unfinished.save(tmp_path / "unfinished")
+    with pytest.raises(Cr5Error, match="finished has a finished model, which an unfinished one does not replace"):
+        unfinished.save(tmp_path / "finished")
+    assert Cr5.load(tmp_path / "finished").report == before
+    model.save(tmp_path / "unfinished")
+
+
 def test_ctrl_c_leaves_a_checkpoint_from_which_the_fit_continues(documents: list[Document], tmp_path: Path) -> None:
     steps: list[float] = []
 
@@ -211,6 +258,28 @@ def test_ctrl_c_leaves_a_checkpoint_from_which_the_fit_continues(documents: list
     model.fit(documents, progress=interrupt, checkpoint=checkpoint)
     assert steps[3] == 2
     assert model.report["steps"] > 2
+
+
+@pytest.mark.parametrize("ending", [{"tol": 0.1}, {"tol": 1e-9, "max_steps": 2}])
+@pytest.mark.filterwarnings("ignore::cr5.NotConverged")
+def test_a_fit_that_ends_at_the_step_of_ctrl_c_is_complete(
+    documents: list[Document], tmp_path: Path, ending: dict[str, Any]
+) -> None:
+    settings: dict[str, Any] = SETTINGS | ending
+    expected = Cr5(**settings).fit(documents)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.stage == "fit" and progress.done == expected.report["steps"]:
+            signal.raise_signal(signal.SIGINT)
+
+    before, checkpoint = signal.getsignal(signal.SIGINT), tmp_path / "fit.checkpoint"
+    model = Cr5(**settings).fit(documents, progress=interrupt, checkpoint=checkpoint)
+    assert not model.report["interrupted"]
+    assert model.report["space"] == expected.report["space"]
+    assert signal.getsignal(signal.SIGINT) is before
+    assert train_model(Cr5(**settings), documents, tmp_path / "model", progress=interrupt, on_interrupt="return")
+    assert Cr5.load(tmp_path / "model").report["space"] == expected.report["space"]
+    assert not checkpoint_path(tmp_path / "model").exists()
 
 
 def test_ctrl_c_while_the_ridge_is_chosen_says_that_it_was_not(documents: list[Document]) -> None:

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cr5.retrieval.snippets import snippet, word_spans
+from cr5.retrieval.snippets import _without_last_word, snippet, word_spans
 
 TEXT = "Wolves were first. They live in packs and hunt at night. Much later a dog came to guide the blind. It sleeps."
 
@@ -83,3 +83,10 @@ def test_it_is_a_part_of_the_text_in_one_line(text: str, words: list[tuple[str, 
 def test_words_are_found_where_a_regular_expression_finds_them(text: str, word: str) -> None:
     pattern = re.escape(word) if "城" in word else rf"(?<!\w){re.escape(word)}(?!\w)"
     assert word_spans(text, [word]) == [match.span() for match in re.finditer(pattern, text)]
+
+
+@given(st.text(" ab\n\u3000", max_size=8))
+def test_a_text_is_cut_before_its_last_word_and_the_spaces_before_it(text: str) -> None:
+    found = re.match(r"(.*)\s\S*$", text, re.DOTALL)
+    assert _without_last_word(text).strip() == (found[1] if found else text).strip()
+    assert text.startswith(_without_last_word(text))

@@ -13,14 +13,17 @@ from cr5.retrieval.word_forms import (
     FORM_BOOST,
     MAX_FORMS,
     OTHER_ACCENT_BOOST,
+    RECENT_WORDS,
     TYPO_BOOST,
     Form,
+    LanguageForms,
     TermDictionary,
     _code_points,
     _letter_sets,
     best_forms,
     find_forms,
     fold,
+    with_regular_forms,
 )
 from cr5.retrieval.word_kernels import common_prefixes, edit_distances
 
@@ -164,3 +167,19 @@ def test_folding_is_lower_case_without_accents() -> None:
         "Ærø": "aero", "ŁÓDŹ": "lodz", "Straße": "strasse", "ĐẶNG": "dang", "İzmir": "izmir", "ё": "е", "가": "가",
     }.items():  # fmt: skip
         assert fold(text) == expected
+
+
+def test_remembered_forms_are_those_that_are_looked_up_also_after_many_other_words() -> None:
+    dictionaries = [TermDictionary(["wolf", "wolfs", "wolves", "cà", "ca"]), TermDictionary(["wolfs", "dog"])]
+    forms = LanguageForms(dictionaries)
+    for _ in range(2):
+        for word in ("wolf", "wofl", "ca", "nothing", 70 * "a"):
+            for is_unaccented in (False, True):
+                expected = find_forms(dictionaries, word, is_unaccented=is_unaccented)
+                assert forms.find(word, is_unaccented=is_unaccented) == expected
+                regular = with_regular_forms(dictionaries, word, expected)
+                assert forms.find_with_regular(word, is_unaccented=is_unaccented) == regular
+        for number in range(RECENT_WORDS + 1):
+            forms.find(f"{number}")
+        assert len(forms._recent) <= RECENT_WORDS
+    assert LanguageForms([]).find("wolf") == []

@@ -9,13 +9,13 @@ from cr5.server import process
 from cr5.server.access import RateLimiter, client_of, has_key, host_of
 
 
-def test_everything_but_the_page_and_health_needs_the_api_key(start_server: StartServer) -> None:
+def test_everything_but_pages_and_health_needs_the_api_key(start_server: StartServer) -> None:
     client = start_server(api_key="sécret")
-    for path in ["/health", "/", "/static/app.js"]:
+    for path in ["/health", "/", "/static/app.js", "/docs", "/static/reference.css", "/openapi.json"]:
         assert client.get(path).status_code == 200
     message = "the API key is missing or wrong; send it as Authorization: Bearer KEY or as X-API-Key"
     right = "sécret".encode()
-    for path in ["/info", "/search?q=a", "/metrics", "/docs", "/openapi.json", "/nowhere", "/documents/x"]:
+    for path in ["/info", "/search?q=a", "/metrics", "/docs/x", "/nowhere", "/documents/x"]:
         assert error_message(client.get(path), 401) == message
         for wrong in [{b"X-API-Key": b"x"}, {b"Authorization": right}, {b"Authorization": b"Basic " + right}]:
             assert error_message(client.get(path, headers=wrong), 401) == message
@@ -26,7 +26,8 @@ def test_everything_but_the_page_and_health_needs_the_api_key(start_server: Star
     ]:
         assert client.get("/info", headers=given).status_code == 200
     assert error_message(client.post("/documents", content=b"{"), 401) == message
-    schema = client.get("/openapi.json", headers={b"X-API-Key": right}).json()
+    assert error_message(client.post("/docs", content=b"{}"), 401) == message
+    schema = client.get("/openapi.json").json()
     assert schema["security"] == [{"bearer": []}, {"header": []}]
     assert client.get("/info").headers["www-authenticate"] == "Bearer"
 

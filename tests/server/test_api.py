@@ -14,7 +14,7 @@ import pytest
 from serving import QUERY, StartServer, error_message
 from starlette.testclient import TestClient
 
-from cr5 import Cr5, Document
+from cr5 import Cr5, Document, DocumentsReplaced
 from cr5.index import Index, IngestCounts
 from cr5.server.app import create_app
 from cr5.server.handlers import beginning, web_url
@@ -193,7 +193,7 @@ def test_documents_can_be_added_replaced_found_and_deleted(
     new = {"concept": "new/one ?#", "lang": "aa", "text": text, "title": "<b>New</b>", "url": "https://x.test/?a=b",
            "fields": {"year": 2019, "tags": ["a", None], "author": {"name": "Ø"}}}  # fmt: skip
     url = "/documents/aa%3Anew%2Fone%20%3F%23"
-    counts = {"new": 0, "renewed": 0, "unchanged": 0, "blank": {}, "unknown": {}, "borrowed": {}, "renamed": {}}
+    counts = vars(IngestCounts())
     assert client.post("/documents", json={"documents": [new]}).json() == counts | {"new": 1}
     assert client.get(url).json() == new | {"id": "aa:new/one ?#"}
     assert client.post("/documents", json={"documents": [new]}).json() == counts | {"unchanged": 1}
@@ -208,6 +208,40 @@ def test_documents_can_be_added_replaced_found_and_deleted(
     assert error_message(client.get(url), 404) == (
         "there is no document 'aa:new/one ?#' in the index; use an id that a search returned"
     )
+
+
+@pytest.mark.filterwarnings("ignore::cr5.UnknownField")
+def test_a_response_names_fields_that_no_document_has(client: TestClient) -> None:
+    problem = "where names the field 'yaer', which no document of the index has; the documents have no fields"
+    for parameters in ({"where": '{"yaer": 1}'}, {"where": '{"yaer": {"!=": 1}}', "mode": "dense"}):
+        found = client.get("/search", params={"q": QUERY} | parameters)
+        assert (found.status_code, found.json()["warnings"]) == (200, [problem]), parameters
+    found = client.get("/search", params={"q": QUERY, "sort": "-yaer"}).json()
+    assert found["warnings"] == [problem.replace("where", "sort")]
+    assert client.get("/search", params={"q": QUERY}).json()["warnings"] == []
+
+
+def test_a_response_counts_copies_and_names_documents_that_were_replaced_in_part(
+    start_server: StartServer, documents: list[Document]
+) -> None:
+    client = start_server()
+    a, b, c = ({"concept": "new", "lang": "aa", "text": document.text} for document in documents[:9:3])
+    counts = vars(IngestCounts())
+    assert client.post("/documents", json={"documents": [a, b, a]}).json() == counts | {"new": 2, "duplicates": 1}
+    with pytest.warns(DocumentsReplaced, match="aa:new"):
+        answer = client.post("/documents", json={"documents": [c]}).json()
+    assert answer == counts | {"renewed": 1, "partly_replaced": {"aa:new": 1}}
+    assert client.get("/documents/aa:new%232").json().items() >= b.items()
+    with_ids = [a | {"id": "a"}, c | {"id": "c"}, a | {"id": "copy"}]
+    assert client.post("/documents", json={"documents": with_ids}).json() == counts | {"new": 3}
+    assert client.get("/documents/c").json().items() >= c.items()
+    for wrong, facts in (
+        ([a | {"id": "a"}, b], "documents.1 differs from documents.0 in having an id"),
+        ([a | {"id": "a"}, b | {"id": "a"}], "documents.1.id is 'a', which another document also has"),
+        ([a | {"id": "a\u0085"}], "documents.0.id"),
+        ([a | {"id": ""}], "documents.0.id is empty"),
+    ):
+        assert facts in error_message(client.post("/documents", json={"documents": wrong}), 422)
 
 
 def test_added_documents_are_counted_as_the_index_counts_them() -> None:

@@ -2,15 +2,17 @@
 
 import errno
 import random
+import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from raw_server import RawServer, raw_server, read_all, statuses, until, was_closed
+from raw_server import QUICK_STOP, RawServer, raw_server, read_all, statuses, until, was_closed
 
 from cr5.server import handlers
 from cr5.server.access import TrustedProxies
@@ -114,11 +116,60 @@ def test_an_idle_connection_is_closed(index_folder: Path) -> None:
         assert b"connection: close" not in answer.lower()
 
 
+def test_an_idle_connection_of_a_replaced_worker_can_send_one_more_request(index_folder: Path) -> None:
+    request = b"GET /ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with raw_server(index_folder) as server, server.connect() as connection, server.connect() as idle:
+        until(lambda: server.get("/ready")[0] == 200)
+        for opened in (connection, idle):
+            opened.sendall(request)
+            assert statuses(opened.recv(65536)) == [200]
+        server.server.retire()
+        until(lambda: server.server._closing)
+        time.sleep(20 * QUICK_STOP["stop_idle_seconds"])
+        connection.sendall(request)
+        answer = read_all(connection)
+        assert statuses(answer) == [200]  # the service is ready, and only this process ends
+        assert b"\r\nconnection: close\r\n" in answer.lower()
+        server.server.handle_exit(signal.SIGTERM, None)
+        assert b"HTTP" not in read_all(idle)  # closed without another response
+
+
+def test_a_header_that_has_begun_when_the_server_stops_is_answered(index_folder: Path) -> None:
+    with raw_server(index_folder) as server, server.connect() as first, server.connect() as second:
+        second.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert statuses(second.recv(65536)) == [200]
+        for connection in (first, second):
+            connection.sendall(b"GET /hea")
+        until(lambda: sum(one._timer is not None for one in server.server.table._waiting) == 2)
+        server.server.should_exit = True
+        until(lambda: server.server._closing)
+        time.sleep(20 * QUICK_STOP["stop_idle_seconds"])
+        for connection in (first, second):
+            connection.sendall(b"lth HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert statuses(read_all(connection)) == [200]
+
+
 def test_a_body_that_arrives_too_slowly_is_refused(index_folder: Path) -> None:
     with raw_server(index_folder, body_timeout_seconds=0.2) as server:
         answer = server.send(UNSENT_POST)
         assert statuses(answer) == [408]
         assert b"the body did not arrive within 0.2 s" in answer
+
+
+def test_a_body_that_arrives_byte_by_byte_does_not_extend_its_timeout(index_folder: Path) -> None:
+    chunked = UNSENT_POST.replace(b"Content-Length: 100", b"Transfer-Encoding: chunked").removesuffix(b"{")
+    settings = {"body_timeout_seconds": 0.4, "idle_timeout_seconds": 0.4, "header_timeout_seconds": 0.4}
+    with raw_server(index_folder, **settings) as server:
+        for head, part in ((UNSENT_POST.replace(b"100", b"1000000"), b" "), (chunked, b"1\r\n \r\n")):
+            with server.connect() as connection:
+                connection.sendall(head)
+                connection.settimeout(0.02)
+                answer = b""
+                while not answer:  # the test's own timeout ends it otherwise
+                    connection.sendall(part)
+                    with suppress(TimeoutError):
+                        answer = connection.recv(65536)
+                assert statuses(answer) == [408]
 
 
 def test_a_client_that_does_not_read_is_disconnected(index_folder: Path) -> None:

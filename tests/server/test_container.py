@@ -1,19 +1,24 @@
 """The container file: what each line has to be, and, where there is an engine, that it builds and answers."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+import running
 from documentation import ROOT
 from raw_server import until
 
 from cr5.cli.app import load_command
 
 FILE = ROOT / "Containerfile"
+FILLING = "from cr5.index import Index; from cr5.server import warm_up; warm_up.fill_cache(Index.open('{index}'))"
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -40,6 +45,8 @@ def test_each_line_of_the_container_file_is_what_a_server_needs() -> None:
     assert "/wheels/cr5-*.whl)[serve]" in install
     assert of["ENV"] == "NUMBA_CACHE_DIR=/opt/cr5-cache"
     assert "cr5 search" in compiled  # fills the cache
+    [filling] = re.findall(r'python -c "([^"]*)"', compiled)
+    assert filling.replace("/tmp/i", "{index}") == FILLING
     assert "chmod -R a+rwX /opt/cr5-cache" in compiled
     assert of["VOLUME"] == "/opt/cr5-cache"  # starts with what the image has there, and can be written when that cannot
     assert "--uid 10001" in user
@@ -67,6 +74,20 @@ def test_an_image_is_built_from_what_the_package_needs_and_nothing_else() -> Non
     assert patterns[0] == "*"
     assert {pattern[1:] for pattern in patterns if pattern.startswith("!")} == needed
     assert patterns[-1] == "**/__pycache__"
+
+
+@pytest.mark.slow
+def test_a_server_with_the_cache_of_the_container_file_compiles_nothing(index_folder: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    program = FILLING.format(index=index_folder)
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.nbi")}
+    assert any("edit_distances" in file.name for file in before)
+    assert any("copy_kept" in file.name for file in before)
+    with running.server(index_folder, env=environment) as (_, address):
+        until(lambda: answers(f"{address}/ready"))
+        assert answers(f"{address}/search?q=abcdefg")
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.nbi")} == before
 
 
 @pytest.mark.services

@@ -1,12 +1,18 @@
 """A disk that is full, a folder that cannot be written, and other refusals of the operating system."""
 
 import errno
+import json
 import os
 import shutil
+import sys
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+import running
 from limits import fill
 from raw_server import until
 from serving import QUERY, StartServer, error_message
@@ -130,3 +136,35 @@ def test_a_full_disk_is_one_sentence_on_the_command_line(
         assert "Traceback" not in printed
         assert "(os error" not in printed
         assert "[(" not in printed
+
+
+@pytest.mark.services
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of another process")
+def test_a_server_without_memory_refuses_large_requests_and_goes_on(index_folder: Path, tmp_path: Path) -> None:
+    import resource
+
+    folder = tmp_path / "index"
+    shutil.copytree(index_folder, folder)
+    documents = [{"concept": f"c{i}", "lang": "aa", "text": QUERY * 20} for i in range(100)]
+    with running.server(folder) as (server, address):
+        host = urlsplit(address).netloc
+
+        def post(path: str, sent: dict[str, Any]) -> tuple[int, str]:
+            with closing(HTTPConnection(host, timeout=120)) as connection:
+                connection.request("POST", path, json.dumps(sent), {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                return answer.status, answer.read().decode()
+
+        for _ in range(2):  # so that its threads have begun
+            assert post("/documents", {"documents": documents})[0] == 200
+            assert post("/embed", {"lang": "aa", "texts": [QUERY]})[0] == 200
+        used = int(Path(f"/proc/{server.pid}/statm").read_text().split()[0]) * resource.getpagesize()
+        before = resource.prlimit(server.pid, resource.RLIMIT_AS, (used + 30_000_000, resource.RLIM_INFINITY))
+        changed = [document | {"text": document["text"] + "x"} for document in documents]
+        for path, sent in (("/documents", {"documents": changed}), ("/embed", {"lang": "aa", "texts": [QUERY * 20]})):
+            status, text = post(path, sent)
+            assert status == 503
+            assert "the server has no memory left; try again later" in text
+        resource.prlimit(server.pid, resource.RLIMIT_AS, before)
+        status, text = post("/documents", {"documents": changed})
+        assert (status, json.loads(text)["renewed"]) == (200, 100)

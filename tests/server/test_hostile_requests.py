@@ -3,14 +3,30 @@
 import gzip
 import json
 import re
-from collections.abc import Iterator
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import madeup
 import pytest
 from documentation import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
 from raw_server import RawServer, raw_server, statuses
-from serving import JSON, StartServer, error_message
+from serving import JSON, QUERY, StartServer, error_message
 from starlette.testclient import TestClient
+
+from cr5 import Cr5
+from cr5.index import Index, IndexedDocument, Query
+from cr5.server import handlers
+from cr5.server.large_requests import batches
+from cr5.server.limits import MAX_EXPLAINED_CHARS, MAX_REQUEST_CHARS
 
 pytestmark = pytest.mark.slow
 
@@ -141,14 +157,144 @@ def test_a_request_for_too_much_is_refused(client: TestClient) -> None:
         assert answer.status_code == 422
 
 
-def test_an_explanation_of_a_long_text_ends_within_the_time_limit(start_server: StartServer) -> None:
-    client = start_server(timeout_seconds=30)
+def test_an_explanation_reads_a_bounded_part_of_two_long_documents(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, explain, lengths = start_server(), Index.explain, list[int]()
+
+    def measured(index: Index, query: Query, document: IndexedDocument) -> Any:
+        lengths.extend([len(" ".join(query.tokens)), len(document.text)])
+        return explain(index, query, document)
+
+    monkeypatch.setattr(Index, "explain", measured)
     text = "lo ".join(str(number) for number in range(120_000))[:600_000]
     added = client.post("/documents", json={"documents": [{"concept": "long", "lang": "aa", "text": text}]})
     assert added.status_code == 200
     for parameters in ({"q": text[:10_000], "lang": "aa"}, {"of": "aa:long"}):
-        assert client.get("/explain", params={"id": "aa:long", **parameters}).status_code in (200, 503)
-    assert client.get("/health").status_code == 200
+        assert client.get("/explain", params={"id": "aa:long", **parameters}).status_code == 200
+    assert max(lengths) == MAX_EXPLAINED_CHARS
+
+
+def test_an_explanation_that_takes_too_long_is_answered_with_503(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+
+    def held(*given: Any, **more: Any) -> None:
+        assert release.wait(60)
+        raise ValueError
+
+    client = start_server(timeout_seconds=0.2)
+    monkeypatch.setattr(handlers, "explain", held)
+    answer = client.get("/explain", params={"id": "aa:Q001", "q": "a"})
+    assert "not finished within 0.2 s" in error_message(answer, 503)
+    assert answer.headers["retry-after"] == "5"
+    release.set()
+
+
+@pytest.mark.filterwarnings("ignore::cr5.Cr5Warning")
+@pytest.mark.parametrize("path", ["/embed", "/documents", "/v1/embeddings"])
+def test_a_request_with_too_many_characters_is_refused(start_server: StartServer, path: str) -> None:
+    client = start_server()
+    for texts, status in ((["a" * (MAX_REQUEST_CHARS // 2 + 1)] * 2, 413), (["a" * 1000] * 2, 200)):
+        answer = client.post(path, json=texts_for(path, texts))
+        assert answer.status_code == status
+        if status == 413:
+            assert "has 1,000,002 characters in all; send at most 1,000,000" in answer.text
+
+
+@pytest.mark.filterwarnings("ignore::cr5.Cr5Warning")
+@pytest.mark.parametrize("path", ["/embed", "/v1/embeddings"])
+def test_large_requests_that_compute_at_the_same_time_are_limited(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    client, encode, begun, release = (
+        start_server(max_large_requests=1),
+        Cr5.encode,
+        threading.Event(),
+        threading.Event(),
+    )
+
+    def held(model: Cr5, texts: Sequence[str], *more: Any) -> Any:
+        if sum(map(len, texts)) > 2000:
+            begun.set()
+            assert release.wait(60)
+        return encode(model, texts, *more)
+
+    monkeypatch.setattr(Cr5, "encode", held)
+    large, small = texts_for(path, [QUERY * 10_000]), texts_for(path, [QUERY])
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(client.post, path, json=large)
+        assert begun.wait(60)
+        second = client.post(path, json=large)
+        assert second.status_code == 503
+        assert second.headers["retry-after"] == "5"
+        assert "too many large requests" in second.text
+        assert client.post(path, json=small).status_code == 200
+        release.set()
+        assert first.result().status_code == 200
+    assert client.post(path, json=large).status_code == 200
+
+
+def texts_for(path: str, texts: list[str]) -> dict[str, Any]:
+    """The body of a request with some texts."""
+    if path == "/documents":
+        return {"documents": [{"concept": f"c{i}", "lang": "aa", "text": text} for i, text in enumerate(texts)]}
+    return {"input": texts, "allow_zeros": True} if path.startswith("/v1") else {"lang": "aa", "texts": texts}
+
+
+MAX_PEAK_MEGABYTES = 100
+PEAK = """
+import json, random, re, sys, warnings
+from pathlib import Path
+from starlette.testclient import TestClient
+from cr5.errors import Cr5Warning
+from cr5.index import Index
+from cr5.server.app import create_app
+from cr5.server.readiness import Readiness
+
+def megabytes(name):
+    return int(re.search(name + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
+
+warnings.simplefilter("ignore", Cr5Warning)
+folder, path, syllables = sys.argv[1:]
+chance, readiness = random.Random(0), Readiness()
+texts = [" ".join("".join(chance.choices(syllables.split(), k=8)) for _ in range(430)) for _ in range(120)]
+with TestClient(create_app(Index.open(folder), readiness=readiness)) as client:
+    assert readiness.warm.wait(200)
+    bodies = {
+        "/embed": {"lang": "aa", "texts": texts},
+        "/v1/embeddings": {"input": texts, "allow_zeros": True},
+        "/documents": {"documents": [{"concept": f"c{i}", "lang": "aa", "text": t} for i, t in enumerate(texts)]},
+    }
+    before = megabytes("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    answer = client.post(path, json=bodies[path])
+    assert answer.status_code == 200, answer.text
+    print(round(megabytes("VmHWM") - before))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak memory of a process can be reset on Linux")
+@pytest.mark.parametrize("path", ["/embed", "/v1/embeddings", "/documents"])
+def test_a_large_request_of_words_that_are_all_different_takes_little_memory(
+    index_folder: Path, tmp_path: Path, path: str
+) -> None:
+    folder = tmp_path / "index"
+    shutil.copytree(index_folder, folder)
+    command = [sys.executable, "-c", PEAK, str(folder), path, " ".join(madeup.SYLLABLES["aa"])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < MAX_PEAK_MEGABYTES
+
+
+@given(st.lists(st.integers(0, 12), max_size=20))
+def test_batches_are_all_texts_in_order_and_of_bounded_length(lengths: list[int]) -> None:
+    texts = [chr(97 + i) * length for i, length in enumerate(lengths)]
+    found = list(batches(texts, 10))
+    assert [text for batch in found for text in batch] == texts
+    assert all(len(batch) == 1 or len("".join(batch)) <= 10 for batch in found)
+    assert all(len("".join([*first, second[0]])) > 10 for first, second in pairwise(found))
 
 
 def test_each_attack_of_the_documentation_has_a_test_that_exists() -> None:

@@ -45,6 +45,29 @@ def test_every_request_is_a_json_line_with_its_id_and_without_key_or_text(
     assert "secretkey" not in written
 
 
+@pytest.mark.filterwarnings("ignore::cr5.Cr5Warning")  # of documents that are left out
+def test_no_part_of_a_request_reaches_the_log_or_makes_its_line_long(
+    start_server: StartServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, short = start_server(), "PRIVATE" * 10
+    logs.configure("json")
+    client.request(short * 1000, "/search")
+    client.get(
+        f"/{short * 100}", headers={"x-request-id": short, "host": short, "x-forwarded-for": short, short: short}
+    )
+    for name in ("q", "lang", "in", "prefer", "sort", "where", "mode", "k", short):
+        client.get("/search", params={"q": "a", name: short})
+        client.post("/search", json={"q": "a", name: {short: short}})
+    for name in ("concept", "lang", "text", "title", "url", "fields", short):
+        for value in (short, {short: {short: short}}):
+            client.post("/documents", json={"documents": [{"concept": "a", "lang": "aa", "text": "b", name: value}]})
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) >= 34
+    assert [line for line in lines if len(line) >= 500] == []
+    assert "PRIVATE" not in "".join(lines)
+    assert json.loads(lines[0])["method"] == "other"
+
+
 def test_the_log_says_what_the_operating_system_refused_and_where() -> None:
     try:
         raise OSError(errno.ENOSPC, "No space left on device", "/tmp/spill")

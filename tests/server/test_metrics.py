@@ -76,3 +76,44 @@ print(metrics.exposition({}, 1))
     assert 'cr5_request_seconds_bucket{le="1",path="/"} 2.0' in lines
     assert 'cr5_request_seconds_sum{path="/"} 0.04' in lines
     assert "# HELP cr5_requests_total Requests answered by all workers." in lines
+
+
+FULL = """
+import os, sys
+from pathlib import Path
+from cr5.server.metrics import METHODS, SHARED_FILE_BYTES, Metrics
+
+folder = Path(sys.argv[1])
+
+def fill():
+    with open(folder / "filling", "ab", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(512))
+        except OSError:
+            pass
+
+if sys.argv[2] == "before":
+    fill()
+metrics = Metrics(folder)
+if sys.argv[2] == "after":
+    fill()
+for method in [*METHODS, "other"]:
+    for path in range(30):
+        for status in (200, 400, 401, 404, 405, 503):
+            metrics.observe(method, f"/a/path/of/typical/length/{path}", status, 0.01)
+sizes = {file.stat().st_size for file in folder.glob("*.db")}
+assert sizes == ({SHARED_FILE_BYTES} if sys.argv[2] == "after" else set())
+print(metrics.exposition({}, 1))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_worker_whose_disk_is_full_is_not_killed_and_counts_its_requests(small_disk: Path, when: str) -> None:
+    environment = os.environ | {SHARED_FOLDER_VARIABLE: str(small_disk)}
+    command = [sys.executable, "-c", FULL, str(small_disk), when]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("cr5_requests_total{") == 8 * 30 * 6
+    assert ("counts its own requests only" in done.stderr) == (when == "before")

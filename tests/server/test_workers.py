@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,8 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import NamedTuple
@@ -168,6 +170,52 @@ def begin_requests(address: str, count: int) -> list[tuple[HTTPConnection, bytes
         connection.endheaders(body[:5])
     until(lambda: metric(get(address, "/metrics").text, "cr5_requests_in_flight") > 1)
     return [(connection, body[5:]) for connection in connections]
+
+
+def with_pauses(address: str, over: threading.Event, pause: float, name: str) -> set[int]:
+    """The statuses of searches or, with a name, of writes until the event, on connections that are kept if possible."""
+    statuses = set[int]()
+    with closing(HTTPConnection(urlsplit(address).netloc, timeout=TIMEOUT_SECONDS)) as connection:
+        while not over.wait(pause):
+            if name:
+                document = {"concept": name, "lang": "aa", "text": madeup.text("aa", [3, len(statuses)])}
+                body = json.dumps({"documents": [document]})
+                connection.request("POST", "/documents", body, {"Content-Type": "application/json"})
+            else:
+                connection.request("GET", "/search?q=a")
+            answer = connection.getresponse()
+            answer.read()
+            statuses.add(answer.status)
+    return statuses
+
+
+@pytest.mark.timeout(600)
+def test_no_request_fails_during_rolling_restarts(folder: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    copy, over = tmp_path / "index", threading.Event()
+    shutil.copytree(folder, copy)
+    with running.server(copy, "--workers", WORKERS) as (server, address):
+        until(lambda: is_ready(address))
+        end = time.monotonic() + pytestconfig.getoption("restart_seconds")
+        asking = [(pause, "") for pause in (0.02, 0.3, 1.2, 1.5, 2.0, 2.5, 3.0)]
+        with ThreadPoolExecutor(10) as pool:
+            clients = [
+                pool.submit(with_pauses, address, over, *given) for given in [*asking, (0.5, "a"), (1.2, "b"), (2, "c")]
+            ]
+            try:
+                restarts = 0
+                while time.monotonic() < end or not restarts:
+                    old = set(running.workers(server.pid))
+                    server.send_signal(signal.SIGHUP)
+                    until(partial(replaced_or_failed, server.pid, old, clients))
+                    restarts += 1
+            finally:
+                over.set()
+            assert [client.result() for client in clients] == [{200}] * len(clients)
+
+
+def replaced_or_failed(server: int, old: set[int], clients: list[Future[set[int]]]) -> bool:
+    is_replaced = not old & set(running.workers(server))
+    return is_replaced or any(client.done() and client.exception() is not None for client in clients)
 
 
 def test_a_worker_ignores_sighup(served: tuple[int, str]) -> None:

@@ -216,8 +216,11 @@ def test_a_table_without_a_header_is_told_from_one_with_other_names(tmp_path: Pa
     ("header", "told"),
     [
         ("concept^lang^text", "only concept^lang^text; separate the columns by commas, semicolons, tabs or bars"),
-        (" concept, lang,text", "no column 'concept' or 'lang', only ' concept', ' lang', text; names must be written"),
-        ("Concept,lang,text", "no column 'concept', only Concept, lang, text; names must be written alike"),
+        (
+            " concept, lang,text",
+            "no column 'concept' or 'lang', only ' concept', ' lang', text; names must match exactly",
+        ),
+        ("Concept,lang,text", "no column 'concept', only Concept, lang, text; names must match exactly"),
         ("about,lang,text", "no column 'concept', only about, lang, text; name the column that"),
     ],
 )
@@ -338,7 +341,7 @@ def test_no_column_of_text_is_refused(tmp_path: Path) -> None:
 def test_bad_rows_are_counted_and_the_others_read(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(
-        b'concept,lang,text\n1,it,uno\n2,it\n3,it,caf\xe9\n4,it,"a\n\xff"\n5,it,\n\n6,it,"sei"x\n7,it,sette\n'
+        b'concept,lang,text\n1,it,uno\n2,it\n3,it,caf\x81\n4,it,"a\n\xff"\n5,it,\n\n6,it,"sei"x\n7,it,sette\n'
     )
     accounting = Accounting("skip")
     assert [d.text for d in read_table([path], accounting=accounting)] == ["uno", "sette"]
@@ -417,11 +420,50 @@ def test_quoted_fields_of_a_tsv_may_have_quotes_tabs_and_line_breaks(tmp_path: P
 
 def test_a_line_that_is_read_ahead_keeps_its_own_error(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
-    path.write_bytes(b'concept\tlang\ttext\n1\ten\t"Hello\n2\ten\tcaf\xe9\n3\ten\tok\n')
+    path.write_bytes(b'concept\tlang\ttext\n1\ten\t"Hello\n2\ten\tcaf\x81\n3\ten\tok\n')
     accounting = Accounting("skip")
     assert [document.concept for document in read_table([path], accounting=accounting)] == ["1", "3"]
-    assert accounting.errors.first.startswith(f"{path}:3: byte 0xe9")
+    assert accounting.errors.first.startswith(f"{path}:3: byte 0x81")
     assert "iconv -f windows-1252 -t utf-8" in accounting.errors.first
+
+
+ITALIAN = "La città è già più «libera»"
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "options"),
+    [
+        ("a.csv", "concept;lang;text\nx;en;the city\n1;it;{}\n", {}),
+        ("a.csv", 'concept,lang,text\n1,it,"{}\n"\n', {}),
+        ("a.csv", "concept,text\n1,{}\n", {"lang": "it"}),
+        ("a.tsv", "concept\ten\tit\n1\tthe city\t{}\n", {"wide": {"en": "en", "it": "it"}}),
+        ("a.jsonl", '{{"concept": "1", "lang": "it", "text": "{}"}}\n', {}),
+        ("a.csv.gz", "concept,code,text\n" + "1,en,the city\n" * 50_000 + "1,it,{}\n", {"lang_column": "code"}),
+    ],
+)
+def test_a_table_in_windows_1252_is_read_where_that_is_evident_and_counted(
+    tmp_path: Path, name: str, rows: str, options: dict[str, Any]
+) -> None:
+    data = rows.format(ITALIAN).encode("cp1252")
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    accounting = Accounting()
+    found = list(read_table([tmp_path / name], accounting=accounting, **options))
+    assert (found[-1].lang, found[-1].text.strip()) == ("it", ITALIAN)
+    assert accounting.guessed_encodings.examples == {"windows-1252": str(tmp_path / name)}
+    (tmp_path / name).write_bytes(gzip.compress(rows.format(ITALIAN).encode()) if name.endswith(".gz") else data)
+    if name.endswith(".gz"):
+        assert [*read_table([tmp_path / name], accounting=Accounting(), **options)] == found
+
+
+@pytest.mark.parametrize("rows", ["concept,lang,text\n1,ru,{}\n2,it,a\n", "concept,lang,text\n1,it,città\n2,it,{}\n"])
+def test_the_encoding_of_a_table_is_not_guessed_if_it_is_not_evident(tmp_path: Path, rows: str) -> None:
+    before, _, after = rows.partition("{}")
+    data = before.encode() + ITALIAN.encode("cp1252") * (0 if "città" in rows else 1) + b"caf\xe9" + after.encode()
+    (tmp_path / "a.csv").write_bytes(data)
+    accounting = Accounting("skip")
+    assert len([*read_table([tmp_path / "a.csv"], accounting=accounting)]) == 1
+    assert accounting.guessed_encodings.total == 0
+    assert "is not UTF-8" in accounting.errors.first
 
 
 def test_broken_quoting_between_tabs_is_named_without_a_tab(tmp_path: Path) -> None:

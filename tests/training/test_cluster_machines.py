@@ -74,10 +74,10 @@ def cut_in_step(monkeypatch: pytest.MonkeyPatch, cut: Callable[[], None], when: 
     """Cut a link between the two products of a step, whose tasks are running; ``when`` gets the number of the call."""
     calls, multiply = itertools.count(1), DaskEngine.multiply_transposed
 
-    def multiply_transposed(engine: DaskEngine, source: str, target: str) -> None:
+    def multiply_transposed(engine: DaskEngine, source: str, target: str, **options: bool) -> None:
         if when(next(calls)):
             cut()
-        multiply(engine, source, target)
+        multiply(engine, source, target, **options)
 
     monkeypatch.setattr(DaskEngine, "multiply_transposed", multiply_transposed)
 

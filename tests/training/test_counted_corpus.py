@@ -154,7 +154,7 @@ def test_an_engine_is_given_the_n_grams_of_every_language_that_has_any() -> None
 
 
 def test_a_lone_concept_of_documents_is_named_by_number() -> None:
-    assert complaint(collected(DOCUMENTS)) == "document 8: concept Q7 occurs in language it only" + ADVICE
+    assert complaint(collected(DOCUMENTS)) == "`documents[7]`: concept Q7 occurs in language it only" + ADVICE
 
 
 def test_a_lone_concept_of_a_file_is_named_by_file_and_line() -> None:
@@ -173,7 +173,7 @@ def test_a_lone_concept_of_a_parquet_file_is_named_by_row() -> None:
 
 def test_two_documents_of_one_language_do_not_share_a_concept() -> None:
     twice = [Document("Q1", "en", "dog"), Document("Q1", "en", "hound")]
-    assert complaint(collected(twice)) == "document 1: concept Q1 occurs in language en only" + ADVICE
+    assert complaint(collected(twice)) == "`documents[0]`: concept Q1 occurs in language en only" + ADVICE
 
 
 def test_a_corpus_that_shares_every_concept_passes() -> None:
@@ -211,7 +211,9 @@ def test_languages_whose_codes_no_file_can_have_are_named_or_left_out_and_counte
     corpus = collected([*documents, Document("Q1", "it", "c")])
     with pytest.raises(CorpusError) as caught:
         corpus.with_usable_codes("raise", None)
-    assert str(caught.value).startswith("document 2: language 'Danish (Denmark)' cannot name a file of a model (2 doc")
+    assert str(caught.value).startswith(
+        "`documents[1]`: language 'Danish (Denmark)' cannot name a file of a model (2 doc"
+    )
     skipped = Skipped()
     kept = corpus.with_usable_codes("skip", skipped)
     assert list(kept.languages) == ["en", "it"]

@@ -27,6 +27,7 @@ from cr5.progress import Progress
 from cr5.training.engines import dask_tasks
 from cr5.training.engines.cpu import CpuEngine
 from cr5.training.engines.dask import DaskEngine
+from cr5.training.engines.dask_workers import HEARTBEAT_POLL_SECONDS
 from cr5.training.solver import Fit, reduced_rank_ridge
 
 pytestmark = pytest.mark.dask
@@ -405,6 +406,7 @@ def test_a_cluster_without_workers_ends_in_an_error(data: Problem, tmp_path: Pat
         assert "`checkpoint`" in str(caught.value)
         assert len(saved) == 2  # what a checkpoint would have been written from
         with DaskEngine(address) as engine:
+            assert engine.workers.timeout_seconds + 2 * HEARTBEAT_POLL_SECONDS < 30  # the longest silence of a command
             engine.workers.timeout_seconds = 0.3
             with pytest.warns(WorkersLost), pytest.raises(ClusterError, match=r"has had no worker for 0\.3 s"):
                 engine.map_items(_square, [1])

@@ -133,6 +133,47 @@ def test_multiply_is_the_product_of_every_languages_documents_with_its_words(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [1, 5, 64])
+def test_a_product_can_start_from_a_row_for_every_block(engine: Engine, dtype: type, width: int) -> None:
+    given = languages(dtype)
+    put(engine, given)
+    V = dense(words_of(given), width, dtype)
+    set_words(engine, "V", V)
+    rows = {lang: np.arange(width) + i for i, lang in enumerate(engine.langs)}
+    engine.multiply("V", "G", [rows[engine.langs[block.language]].astype(float) for block in engine.block_info()])
+    expected = {
+        lang: X.toarray().astype(float) @ V[lang].astype(float) + rows[lang] for lang, X in given.blocks.items()
+    }
+    assert_close(get_documents(engine, "G"), expected, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 5, 64])
+def test_products_may_round_what_they_multiply_and_are_exact_for_words_rounded_before(
+    engine: Engine, dtype: type, width: int
+) -> None:
+    given = languages(dtype)
+    put(engine, given)
+    V, U = dense(words_of(given), width, dtype), dense(documents_of(given), width, dtype)
+    set_words(engine, "V", V)
+    engine.round_words("V")
+    engine.multiply("V", "G", may_round=True)
+    multiplied = get_words(engine, "V")
+    for lang, before in V.items():
+        assert (np.abs(multiplied[lang] - before) <= np.abs(before) / 256).all()
+        if dtype == np.float64:
+            np.testing.assert_array_equal(multiplied[lang], before)
+    expected = {lang: X.toarray().astype(float) @ multiplied[lang].astype(float) for lang, X in given.blocks.items()}
+    assert_close(get_documents(engine, "G"), expected, dtype)
+    set_documents(engine, "U", U)
+    engine.multiply_transposed("U", "W", may_round=True)
+    for lang, found in get_words(engine, "W").items():
+        X = given.blocks[lang].toarray().T.astype(float)
+        slack = np.abs(X) @ np.abs(U[lang].astype(float)) * (1 / 256 if dtype == np.float32 else 1e-12)
+        assert (np.abs(found - X @ U[lang].astype(float)) <= slack + 1e-12).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 5, 64])
 def test_multiply_transposed_is_the_product_back_to_words_and_deletes_its_source(
     engine: Engine, dtype: type, width: int
 ) -> None:
@@ -342,8 +383,8 @@ def test_a_subset_of_a_subset_has_the_documents_of_both_selections(engine: Engin
 
 
 def test_a_subset_of_a_subclass_has_its_methods_and_attributes(engine: Engine) -> None:
-    def multiply(self: Engine, source: str, target: str) -> None:
-        super(subclass, self).multiply(source, target)
+    def multiply(self: Engine, source: str, target: str, *more: Any, **options: bool) -> None:
+        super(subclass, self).multiply(source, target, *more, **options)
         self.products.append(target)  # type: ignore[attr-defined]
 
     subclass: Any = type("Counting", (type(engine),), {"multiply": multiply})

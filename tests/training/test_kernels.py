@@ -102,6 +102,17 @@ def test_a_product_may_be_written_into_columns_of_a_wider_array_and_touches_no_o
     assert np.isnan(U[:, 75:]).all()
 
 
+@pytest.mark.parametrize("shape", ["square", "several blocks"])
+def test_a_row_may_be_added_to_every_row_of_a_product(shape: str, tuning: Tuning) -> None:
+    X = sparse(shape, np.float64)
+    for width in (1, 31, 64, 110, 150):
+        V, start = dense(X.shape[1], width, np.float64), np.arange(width) + 0.5
+        for order in "CF":
+            U = np.empty((X.shape[0], width), order=order)  # type: ignore[call-overload]
+            Matrix(X, tuning).multiply(V, U, start)
+            np.testing.assert_allclose(U, X @ V + start, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_product_may_be_written_into_an_array_of_any_order_and_precision(dtype: Any) -> None:
     X, V, U = sparse("square"), dense(40, 50), np.empty((40, 50), dtype, order="F")

@@ -18,7 +18,7 @@ from cr5.features.subwords import Subwords
 from cr5.features.tfidf import Vocabulary
 from cr5.progress import Progress
 from cr5.retrieval.vectors import document_vectors
-from cr5.settings import make_settings
+from cr5.settings import Ridge, make_settings
 from cr5.storage.language_map import LanguageMap
 from cr5.training import pipeline
 from cr5.training.counted_corpus import CountedCorpus
@@ -167,17 +167,35 @@ def test_the_default_rank_is_lowered_for_a_small_corpus_with_a_warning(
     assert loaded.get_params()["rank"] is None
 
 
-def test_a_rank_beyond_what_the_documents_span_is_lowered_by_default_and_refused_if_given() -> None:
+def word_by_word(words: int, count: int, copies: int = 1) -> list[Document]:
+    """Texts of some words in two languages that are translations word by word, and copies of them."""
     rng = np.random.default_rng(0)
-    # Translations word by word: each language repeats the other.
-    drawn = [rng.integers(0, 20, 40).tolist() for _ in range(400)]
-    documents = [
-        Document(str(i), lang, madeup.text(lang, words)) for i, words in enumerate(drawn) for lang in ("aa", "bb")
-    ]
-    with pytest.warns(RankLowered, match="the rank is 20 instead of 300"):
-        assert Cr5(ridge=1.0).fit(documents).rank == 20
-    with pytest.raises(Cr5Error, match=r"`rank=40` is more than the 20 dimensions .* use `rank<=20`"):
-        Cr5(rank=40, ridge=1.0).fit(documents)
+    drawn = [rng.integers(0, words, 40).tolist() for _ in range(count)] * copies
+    return [Document(str(i), lang, madeup.text(lang, row)) for i, row in enumerate(drawn) for lang in ("aa", "bb")]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::cr5.errors.FewDocuments", "ignore::cr5.errors.RepeatedDocuments")
+@pytest.mark.parametrize("ridge", [1.0, "auto"])
+@pytest.mark.parametrize(
+    ("documents", "dimensions"),
+    [(word_by_word(20, 400), 20), (word_by_word(9, 300), 9), (word_by_word(200, 40, copies=4), 39)],
+    ids=["word by word", "few words", "copies"],
+)
+def test_a_rank_beyond_what_the_documents_span_is_refused_once_with_the_one_that_works(
+    documents: list[Document], dimensions: int, ridge: Ridge
+) -> None:
+    with pytest.warns(RankLowered, match=f"the rank is {dimensions} instead of 300: the documents span only "):
+        assert Cr5(ridge=ridge, min_documents=1).fit(documents).rank == dimensions
+    for rank in (dimensions + 1, 3 * dimensions, 5000):
+        with pytest.raises(Cr5Error, match=rf"`rank={rank}` is .*{dimensions} dimensions.* use `rank<={dimensions}`"):
+            Cr5(rank=rank, ridge=ridge, min_documents=1).fit(documents)
+    assert Cr5(rank=dimensions, ridge=ridge, min_documents=1).fit(documents).rank == dimensions
+
+
+def test_the_default_rank_is_lowered_to_the_number_of_words_with_a_warning(documents: list[Document]) -> None:
+    with pytest.warns(RankLowered, match="the rank is 30 instead of 300, the most that the 30 words of all languages"):
+        assert Cr5(ridge=1.0, max_words=10).fit(documents).rank == 30
 
 
 def test_the_default_rank_stays_where_the_corpus_allows_it() -> None:

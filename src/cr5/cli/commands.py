@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from cr5.cli import options
@@ -75,7 +76,8 @@ def train(
 
     Every document has a concept (what it is about, the same in all languages), a language and a text. Ctrl-C, or
     SIGTERM, stops the training. Once the corpus has been read, the unfinished model is saved, unless MODEL already
-    contains a finished one. Once the ridge has been chosen, there is also a checkpoint, from which --resume continues.
+    contains a finished one, or --from continues one. Once the ridge has been chosen, there is also a checkpoint, from
+    which --resume continues.
     Examples:
 
         cr5 train corpus/ -o model
@@ -122,13 +124,15 @@ def train(
         err.print(f"stopped; {advice}", style="yellow", soft_wrap=True)
         sys.exit(130)
     seconds = time.perf_counter() - start
+    is_trained = saved or from_model is None  # after an interrupted update, the model is the earlier one
     if json:
         about = {"model": str(output), "saved": saved, "seconds": seconds}
-        console.as_json(about | {"skipped": skipped.counts, "report": model.report})
+        console.as_json(about | {"skipped": skipped.counts, "report": model.report if is_trained else None})
     else:
         console.skipped_lines(skipped)
-        render.training_report(model, output if saved else None, seconds)
-    if model.report["interrupted"]:
+        if is_trained:
+            render.training_report(model, output if saved else None, seconds)
+    if not saved or model.report["interrupted"]:
         sys.exit(130)
 
 
@@ -173,14 +177,15 @@ def encode(
         texts.pop()
     langs = [guess.lang for guess in loaded.guess_languages(texts)] if lang is None else lang
     vectors = loaded.encode(texts, langs)
-    empty = int((~vectors.any(axis=1)).sum())
+    has_vector = np.asarray(vectors.any(axis=1))
+    empty = int((~has_vector).sum())
     if output is None:
         write_array(sys.stdout.buffer, vectors)
     else:
         shares = loaded.coverage_parts(texts, langs)._asdict() if coverage else None
         vector_files.write(output, vectors, texts, shares)
-    if texts and lang is None:
-        render.guessed_languages(langs)
+    if has_vector.any() and lang is None:
+        render.guessed_languages(code for code, is_encoded in zip(langs, has_vector, strict=True) if is_encoded)
     if empty:
         word = "word" if lang is None else f"{lang} word"
         console.warn(
@@ -212,8 +217,7 @@ def similar(
     if json:
         console.as_json({"word": word, "lang": lang, "similar": neighbours})
         return
-    for target, words in neighbours.items():
-        render.similar_words(word, lang, target, words)
+    render.similar_words(word, lang, neighbours)
 
 
 def lexicon(
@@ -300,7 +304,7 @@ def _index_info(folder: Path, store: str | None, json: bool) -> None:
     from cr5.index.field_names import field_kinds, list_fields
 
     with Index.open(folder, store=store) as index:
-        about, store_label, kinds = index.about(), index.store_label, field_kinds(index)
+        about, store_label, kinds = index.about(), index.store_label, field_kinds(index.scan(("fields",)))
     if json:
         console.as_json({"index": str(folder), "about": about, "fields": kinds})
         return

@@ -15,7 +15,6 @@ from cr5.corpus.formats import FORMAT_NAMES
 from cr5.corpus.reading import CorpusReader, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error
-from cr5.message_parts import plural
 from cr5.settings import PRESETS, Settings, make_settings
 from cr5.training.engines.registry import EngineName
 
@@ -190,14 +189,9 @@ def _json_or_text(value: str) -> Any:
 def read_corpora(
     corpora: list[str], langs: str | None, on_error: Literal["raise", "skip"], skipped: Skipped
 ) -> CorpusReader:
-    """Read files, folders and the built-in encyclopedia in batches; name the files in folders that are not read."""
+    """Read files, folders and the built-in encyclopedia in batches."""
     chosen = comma_separated(langs)
-    reader = read_batches(corpora, langs=chosen, on_error=on_error, skipped=skipped, require_langs=True)
-    if reader.ignored:
-        count, formats = plural(len(reader.ignored), "file"), FORMAT_NAMES
-        example = min(reader.ignored)
-        err.print(f"note: {count} not read, e.g. {example}; supported formats are {formats}", soft_wrap=True)
-    return reader
+    return read_batches(corpora, langs=chosen, on_error=on_error, skipped=skipped, require_langs=True)
 
 
 def parse_rank(text: str | None) -> int | str | None:
@@ -220,13 +214,21 @@ def parse_ridge(text: str | None) -> float | str | None:
 
 
 def decode_text(data: bytes, source: str, lang: str | None) -> str:
-    """Decode a text in UTF-8, or in Windows-1252 if that is evident for its language; ``source`` names it."""
+    """Decode a text in UTF-8, or in UTF-16 or, for its language, Windows-1252 if evident; ``source`` names it."""
     from cr5.corpus.tables import describe_utf8_error
     from cr5.sources.markup.encoding import WESTERN, decode_western
+    from cr5.storage.text_encodings import evident_encoding
 
+    encoding = evident_encoding(data) or "utf-8"
     try:
-        return data.decode()
+        decoded = data.decode(encoding)
+        if encoding not in ("utf-8", "utf-8-sig"):
+            err.print(f"note: {source} is read as {encoding}", soft_wrap=True)
+        return decoded
     except UnicodeDecodeError as error:
+        if encoding not in ("utf-8", "utf-8-sig"):
+            problem = f"not valid {encoding}, {error.reason}"
+            raise Cr5Error(f"{source}: {problem}; check that it is complete, or convert it to UTF-8") from error
         if lang is not None and (text := decode_western(data, lang)) is not None:
             err.print(f"note: {source} is not UTF-8; it is read as {WESTERN}", soft_wrap=True)
             return text

@@ -1,7 +1,9 @@
 """The search commands: build an index of documents, search it, and list its closest pairs."""
 
 import time
+import warnings
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +17,11 @@ from cr5.cli.render import search as render
 from cr5.cli.render.console import out
 from cr5.corpus.reading import read_batches
 from cr5.corpus.skipped import Skipped
-from cr5.errors import Cr5Error
+from cr5.errors import Cr5Error, UnknownField
 from cr5.index import Index, Mode
 from cr5.index.field_names import field_kinds, list_fields
 from cr5.index.passages import PassageSettings
+from cr5.index.pipeline import MIN_SORTED_RELEVANCE, Grouping
 from cr5.message_parts import quoted
 from cr5.model import Cr5
 from cr5.retrieval.top_k import Measure
@@ -57,6 +60,12 @@ def index(
     reindex: Annotated[
         bool, typer.Option("--reindex", help="Encode all documents with another MODEL, then add DOCS.")
     ] = False,
+    drop_languages: Annotated[
+        str | None,
+        typer.Option(
+            help="With --reindex: delete the documents in these languages, which MODEL lacks.", metavar="CODES"
+        ),
+    ] = None,
     delete: Annotated[
         list[str] | None, typer.Option(help="Delete the document with this id; may be repeated.", metavar="ID")
     ] = None,
@@ -86,6 +95,8 @@ def index(
 
         cr5 index -o index --refresh --check
     """
+    if drop_languages is not None and not reindex:
+        raise Cr5Error("--drop-languages applies to --reindex only; leave it out")
     _check_arguments(model, documents, output, reindex=reindex, other_task=bool(delete) or refresh or check)
     began = time.perf_counter()
     skipped = Skipped()
@@ -95,8 +106,11 @@ def index(
         console.progress_bars(json) as progress,
     ):
         reindexed = None
-        if model is not None and reindex and not opened.built_with(model, further_languages=False):
-            reindexed = opened.reindex(model, progress=progress)
+        if model is not None and reindex:
+            if opened.built_with(model, further_languages=False):
+                console.warn(f"{output}: the index was built with this model, so that nothing is encoded again")
+            else:
+                reindexed = opened.reindex(model, drop_languages=drop_languages or (), progress=progress)
         deleted = opened.delete(delete) if delete else None
         batches = read_corpora(documents, langs, on_error, skipped) if documents else []
         added = opened.add(batches, progress=progress) if documents else None
@@ -206,29 +220,24 @@ def search(
         for option, value in (("--group", group), ("--prefer", prefer), ("--sort", sort)):
             if value:
                 raise Cr5Error(f"{option} does not apply to --mode dense; leave out one of them")
-    with closing(Index.open(index, store=store)) as opened:
+    with closing(Index.open(index, store=store)) as opened, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownField)  # it is part of the output
         about = opened.about()
         render.warn_if_outdated(index, about)
-        result = opened.search(
-            text,
-            lang,
-            k=k,
-            offset=offset,
-            langs=comma_separated(",".join(among or [])),
-            mode=mode,
-            measure=measure,
-            group="concept" if group else None,
-            prefer=prefer,
-            min_score=min_score,
-            where=conditions,
-            sort=sort,
+        langs = comma_separated(",".join(among or []))
+        grouping: Grouping | None = "concept" if group else None
+        search = partial(
+            opened.search, text, lang, langs=langs, mode=mode, measure=measure, group=grouping, where=conditions
         )
+        result = search(k=k, offset=offset, prefer=prefer, min_score=min_score, sort=sort)
+        has_low_scores = not result.hits and (bool(sort) or min_score > 0)
+        best = search(k=1).hits if has_low_scores else []
         # The words that matched are known, except for those of vectors alone.
         reasons = [
             opened.explain(result.query, hit, WORD_PAIRS) if explain or not hit.words else None for hit in result.hits
         ]
         no_document_matches = bool(conditions) and not result.hits and not any(opened.count(conditions).values())
-        kinds = field_kinds(opened) if no_document_matches and not json else {}
+        kinds = field_kinds(opened.scan(("fields",))) if no_document_matches and not json else {}
     if json:
         console.as_json(render.search_json(result, reasons, mode, measure, explain))
     elif not any(about["documents"].values()):
@@ -242,7 +251,13 @@ def search(
             problem = f"; there is no field {' or '.join(map(quoted, unknown))}" if unknown else ""
             known = f"the fields are {list_fields(kinds)}" if kinds else "the documents have no fields"
             raise Cr5Error(f"no document matches --where {' --where '.join(where or [])}{problem}; {known}")
-        render.search_report(result, reasons, scores, explain, first=offset + 1, limits=given, sort=sort)
+        least = max(min_score, MIN_SORTED_RELEVANCE if sort else min_score)
+        too_low = None
+        if best and best[0].score < least:
+            too_low = best[0].score, least, "--min-score" if least == min_score else "--sort"
+        render.search_report(
+            result, reasons, scores, explain, first=offset + 1, limits=given, sort=sort, too_low=too_low
+        )
 
 
 def pairs(

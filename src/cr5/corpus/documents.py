@@ -76,11 +76,11 @@ class Batch(NamedTuple):
 
 
 def location(source: str, line: int | None) -> str:
-    """A line of a source, as messages name it."""
+    """A line of a source, numbered from 1, as messages name it; what Python code passes, by its position from 0."""
     if line is None:
         return source
     if source in (DOCUMENTS, ROWS):
-        return f"{source.removesuffix('s')} {line}"
+        return f"`documents[{line - 1}]`"
     return f"{source}: row {line}" if Path(source).suffix.lower() == ".parquet" else f"{source}:{line}"
 
 
@@ -90,11 +90,22 @@ def error_reporter(source: str, on_error: OnError, *counters: Skipped) -> ErrorR
     def report(line: int | None, reason: str, explanation: str) -> None:
         message = f"{location(source, line)}: {explanation}"
         if on_error != "skip":
-            raise CorpusError(message) from None
+            raise CorpusError(f"{message}{_ways_out(source, reason, explanation)}") from None
         for counter in counters:
             counter.add(reason, message)
 
     return report
+
+
+def _ways_out(source: str, reason: str, explanation: str) -> str:
+    """How documents with an error can be left out, for the reasons that whole columns have, as the end of a message."""
+    if "on_error" in explanation or explanation.startswith("no field"):  # all documents probably have other keys
+        return ""
+    if reason in ("missing field", "empty field") and source == ROWS:
+        return '; leave such rows out with dropna or drop_nulls, or give `on_error="skip"`'
+    if reason in ("missing field", "empty field") and source == DOCUMENTS:
+        return '; leave such documents out, or give `on_error="skip"`'
+    return ', or leave such lines out with `on_error="skip"`' if reason == "invalid UTF-8" else ""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from cr5.corpus.csv_files import csv_records
 from cr5.corpus.documents import (
     REQUIRED_COLUMNS,
     SCHEMA,
@@ -26,14 +27,13 @@ from cr5.corpus.documents import (
     with_canonical_codes,
 )
 from cr5.corpus.fields import FIELDS
-from cr5.corpus.languages import canonical_code, language_columns
+from cr5.corpus.languages import canonical_code
 from cr5.corpus.tables import (
     REPEATED_KEY,
     ErrorReporter,
     Record,
     RecordError,
     column_problem,
-    csv_records,
     json_records,
     line_blocks,
     open_parquet,
@@ -42,6 +42,7 @@ from cr5.corpus.tables import (
     row_records,
     type_problem,
 )
+from cr5.corpus.wide_tables import columns_of_languages, usual_key
 from cr5.storage.compressed import SUFFIXES, split_suffix
 
 Reader: TypeAlias = Callable[[Any, ErrorReporter, ReadOptions], Iterator[NumberedRows]]
@@ -147,11 +148,11 @@ def check_columns(names: Sequence[str], *, remedy: str = "") -> str | None:
 
 def _check_file_columns(names: Sequence[str]) -> str | None:
     remedy = ", and cr5 corpus table converts a table with other columns"
-    if langs := language_columns(names):
-        others = [name for name in names if name not in langs]
-        key = f"--concept-column {shlex.quote(others[0])} " if others and "concept" not in others else ""
-        options = " ".join(f"--wide {canonical_code(lang)}={lang}" for lang in langs[:5])
-        remedy += f" (cr5 corpus table FILE {key}{options}{' …' if len(langs) > 5 else ''} -o CORPUS)"
+    if langs := columns_of_languages(names):
+        key = usual_key([name for name in names if name not in langs]) or "concept"  # otherwise rows are numbered
+        option = f"--concept-column {shlex.quote(key)} " if key != "concept" else ""
+        wide = [f"--wide {shlex.quote(f'{canonical_code(code)}={name}')}" for name, code in langs.items()]
+        remedy += f" (cr5 corpus table FILE {option}{' '.join(wide[:5])}{' …' if len(wide) > 5 else ''} -o CORPUS)"
     return check_columns(names, remedy=remedy)
 
 

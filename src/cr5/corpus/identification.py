@@ -92,11 +92,16 @@ def find_foreign_language(text: str, declared: str) -> Guess | None:
 
 def identify(texts: Sequence[str]) -> Array:
     """Texts x ``identified_languages``: the probability of each, from the beginning of a text; every row sums to 1."""
-    excerpts, labels = [_bytes(text[:EXCERPT_SIZE]) for text in texts], _classifier().labels
+    excerpts, classifier = [_bytes(text[:EXCERPT_SIZE]) for text in texts], _classifier()
     if len(texts) > FEW_TEXTS:
-        return _classifier().probabilities(excerpts)
-    ranked = [dict(_identifier().rank(excerpt)) for excerpt in excerpts]
-    return np.array([[shares[label] for label in labels] for shares in ranked]).reshape(len(texts), len(labels))
+        return classifier.probabilities(excerpts)
+    rows = [classifier.probabilities_of_one(excerpt) for excerpt in excerpts]
+    return np.array(rows).reshape(len(texts), len(classifier.labels))
+
+
+def identify_one(text: str) -> Array:
+    """The row that ``identify`` has for one text."""
+    return _classifier().probabilities_of_one(_bytes(text[:EXCERPT_SIZE]))
 
 
 def identified_languages() -> list[str]:

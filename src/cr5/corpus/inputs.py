@@ -4,7 +4,6 @@ A table that offers Arrow (from pandas, polars, DuckDB, Hugging Face, pyarrow) i
 finds an error, and for everything else, documents are checked one by one, to name the position and the value.
 """
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
@@ -27,15 +26,17 @@ from cr5.corpus.documents import (
     add_empty_fields,
     batch_records,
     error_reporter,
+    location,
     with_canonical_codes,
 )
 from cr5.corpus.fields import FIELDS
 from cr5.corpus.formats import check_batch, check_columns
-from cr5.corpus.languages import canonical_code, language_columns
+from cr5.corpus.languages import canonical_code
 from cr5.corpus.reading import CorpusReader, MissingPathError, read_batches
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import ErrorReporter, NumberedRecords, Record, RecordError, row_records, split_by_size
 from cr5.corpus.texts import describe, is_missing, is_table, one_or_several, remedy
+from cr5.corpus.wide_tables import column_remedy
 from cr5.errors import CorpusError, Cr5TypeError
 from cr5.message_parts import quoted, reason
 
@@ -209,8 +210,9 @@ def _check_pandas_concepts(frame: Any, first: int, options: ReadOptions) -> Any:
     if options.on_error == "skip":
         are_whole = (concepts.dropna() % 1 == 0).all()
         return frame.assign(concept=concepts.astype("Int64")) if are_whole else frame
+    place = location(ROWS, first + int(missing.to_numpy().argmax()))
     raise CorpusError(
-        f"row {first + int(missing.to_numpy().argmax())}: field 'concept' is nan, which makes floats of the others; "
+        f"{place}: field 'concept' is nan, which makes floats of the others; "
         'leave such rows out with dropna, and convert the column with astype("Int64")'
     )
 
@@ -220,7 +222,7 @@ def _parts(table: Any, options: ReadOptions) -> Iterator[Any]:
     if hasattr(table, "collect") and hasattr(table, "lazy"):  # a polars LazyFrame
         table = table.collect()
     names = _column_names(table)
-    if problem := check_columns(names, remedy=_column_remedy(table, names)):
+    if problem := check_columns(names, remedy=column_remedy(table, names)):
         raise CorpusError(f"{type(table).__name__}: {problem}")
     options.warn_of_unstored_columns(names, _first_fields(table) if FIELDS in names else None)
     wanted = [name for name in options.schema.names if name in names]
@@ -238,34 +240,6 @@ def _first_fields(table: Any) -> object:
     """The fields of the first document of a table, None for one whose columns cannot be read in advance."""
     first = next(iter(table[FIELDS]), None) if hasattr(table, "__getitem__") else None
     return first.as_py() if isinstance(first, pa.Scalar) else first
-
-
-def _column_remedy(table: Any, names: Sequence[str]) -> str:
-    """What to do about a missing column; in a wide table, languages have to become rows."""
-    in_index = [repr(name) for name in getattr(getattr(table, "index", None), "names", ()) if name in REQUIRED_COLUMNS]
-    if in_index:
-        return f"; make {' and '.join(in_index)}, which the index has, a column with reset_index()"
-    langs = language_columns(names)
-    if not langs and "translation" in names:  # a dict of texts by language, as in many datasets of sentence pairs
-        rows = "for i, row in enumerate(table) for lang, text in row['translation'].items()"
-        return f"; of texts by language, make rows: ((str(i), lang, text) {rows})"
-    if not langs:
-        return "; rename columns that have other names"
-    return f"; of columns of languages, make rows with {_melting(table, names, langs)}"
-
-
-def _melting(table: Any, names: Sequence[str], langs: Sequence[str]) -> str:
-    """How the languages of a wide table become rows; a table without a further column has its rows numbered."""
-    others = [name for name in names if name not in langs]
-    key = "concept" if "concept" in others or not others else others[0]
-    columns = "[…]" if len(langs) > 5 else json.dumps(langs)
-    if hasattr(table, "unpivot"):  # polars
-        number = "" if others else 'with_row_index("concept").'
-        rename = "" if key == "concept" else f'.rename({{"{key}": "concept"}})'
-        return f'{number}unpivot({columns}, index="{key}", variable_name="lang", value_name="text"){rename}'
-    number = "" if others else 'reset_index(names="concept").'
-    rename = "" if key == "concept" else f'.rename(columns={{"{key}": "concept"}})'
-    return f'pandas: {number}melt("{key}", {columns}, var_name="lang", value_name="text"){rename}'
 
 
 def _column_names(table: Any) -> list[str]:

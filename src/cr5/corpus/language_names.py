@@ -1,9 +1,4 @@
-"""Names of languages, in English and in the language itself, for advice to those who write a name for a code."""
-
-from collections.abc import Collection, Iterable
-from itertools import chain
-
-from cr5.corpus.languages import canonical_code, find_language, primary_subtag, regional_codes
+"""Names of languages, in English and in the language itself."""
 
 _NAMES = """
 af afrikaans; ar arabic العربية; az azerbaijani azərbaycan; be belarusian беларуская; bg bulgarian български;
@@ -29,28 +24,3 @@ _CODES["tiếng việt"] = "vi"
 def language_code(name: str) -> str | None:
     """The code of a language that is given by its name, in English or in the language itself; None if it is not one."""
     return _CODES.get(name.strip().lower())
-
-
-def spellings_of_one_language(langs: Iterable[str]) -> list[list[str]]:
-    """Codes and names that seem to be of one language, in groups: [["en", "English"]], and see ``regional_codes``."""
-    spellings: dict[str, list[str]] = {}
-    for lang in langs:
-        spellings.setdefault(language_code(lang) or lang, []).append(lang)
-    groups = regional_codes(spellings)
-    grouped = set(chain(*groups))
-    groups += [[code] for code, names in spellings.items() if code not in grouped and len(names) > 1]
-    return [[lang for code in group for lang in spellings[code]] for group in groups]
-
-
-def probably_meant(code: str, langs: Collection[str]) -> list[str]:
-    """Those of some languages that a code or name which is none of them probably means: ["en"] for "English"."""
-    tag = language_code(code.strip("'\"")) or canonical_code(code.strip("'\""))
-    found = find_language(tag, langs)
-    return [found] if found else [lang for lang in langs if primary_subtag(lang) == primary_subtag(tag)]
-
-
-def no_such_language(owner: str, code: str, langs: Collection[str], what: str = "no language") -> str:
-    """The message that ``owner``, which has ``langs``, lacks a language, and which of these was probably meant."""
-    problem = f"{owner} has {what} {code}; its languages are {', '.join(langs)}"
-    meant = probably_meant(code, langs)
-    return f"{problem}; use {' or '.join(map(repr, meant))}" if meant else problem

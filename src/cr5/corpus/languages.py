@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
+from cr5.corpus.language_names import language_code
 from cr5.corpus.texts import not_a_code
 from cr5.errors import CorpusError
 
@@ -106,11 +107,11 @@ def primary_subtag(code: str) -> str:
 
 @lru_cache(4096)
 def canonical_code(code: str) -> str:
-    """``bcp47_code``, for codes that users choose: what is not a language code is a name of their own and stays."""
+    """``bcp47_code``, for codes that users choose: English -> en; what is no code or name of a language stays."""
     try:
         return bcp47_code(code)
     except CorpusError:
-        return code.strip()
+        return language_code(code) or code.strip()
 
 
 def is_same_language(code: str, other: str) -> bool:
@@ -153,6 +154,20 @@ def find_text_language(code: str, langs: Collection[str]) -> str | None:
     tags = _less_and_less_specific(canonical_code(code))
     close = (other for tag in tags for other in CLOSE_LANGUAGES.get(tag, ()) if other in spellings)
     return next((spellings[other] for other in close), None)
+
+
+def probably_meant(code: str, langs: Collection[str]) -> list[str]:
+    """Those of some languages that a code which is none of them probably means: ["pt-BR", "pt-PT"] for "pt"."""
+    tag = canonical_code(code.strip("'\""))
+    found = find_language(tag, langs)
+    return [found] if found else [lang for lang in langs if primary_subtag(lang) == primary_subtag(tag)]
+
+
+def no_such_language(owner: str, code: str, langs: Collection[str], what: str = "no language") -> str:
+    """The message that ``owner``, which has ``langs``, lacks a language, and which of these was probably meant."""
+    problem = f"{owner} has {what} {code}; its languages are {', '.join(langs)}"
+    meant = probably_meant(code, langs)
+    return f"{problem}; use {' or '.join(map(repr, meant))}" if meant else problem
 
 
 def regional_codes(langs: Iterable[str]) -> list[list[str]]:

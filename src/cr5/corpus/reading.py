@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from cr5.corpus.documents import Batch, Document, ReadOptions, error_reporter
 from cr5.corpus.formats import FORMAT_NAMES, READERS, describe_unknown_suffix, split_format
-from cr5.corpus.language_names import no_such_language
-from cr5.corpus.languages import canonical_code
+from cr5.corpus.languages import canonical_code, no_such_language
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits
 from cr5.corpus.texts import describe, is_table, one_or_several
 from cr5.data import BUILTIN, FOLDER
-from cr5.errors import CorpusError, Cr5TypeError
+from cr5.errors import CorpusError, Cr5TypeError, InputSkipped, warn
+from cr5.message_parts import plural
 from cr5.storage.compressed import READ_ERRORS, SUFFIXES, describe_error, open_decompressed
 from cr5.storage.json_files import read_json
 
@@ -47,7 +47,8 @@ def read_batches(
 ) -> "CorpusReader":
     """Read files, folders, globs, standard input ("-") or the encyclopedia ("builtin") in batches of ``batch_rows``.
 
-    A folder stands for all files below it with a known suffix, sorted, except hidden ones. ``langs`` keeps these
+    A folder stands for all files below it with a known suffix, sorted, except hidden ones; others are counted in
+    ``skipped`` or, without it, in a warning. ``langs`` keeps these
     languages only; codes may be in any spelling, and those of the documents become canonical (EN -> en). With
     ``require_langs``, it is an error at the end if one of them has no document. With ``on_error="skip"``, bad lines and
     unreadable files are left out and counted in ``skipped``.
@@ -90,7 +91,7 @@ class CorpusReader(Iterator[Batch]):
         self, sources: list[str], options: ReadOptions, skipped: Skipped | None, ignored: Sequence[str] = ()
     ) -> None:
         self.sources, self.ignored, self._options = sources, ignored, options
-        self.skipped = Skipped() if skipped is None else skipped
+        self.skipped, self._has_own_counter = Skipped() if skipped is None else skipped, skipped is None
         self._batches, self._has_begun = self._read_sources(), False
 
     def __next__(self) -> Batch:
@@ -105,12 +106,14 @@ class CorpusReader(Iterator[Batch]):
             raise CorpusError(
                 "some batches have been read already, without the fields of documents; read the files again"
             )
-        return CorpusReader(self.sources, replace(self._options, fields=True), self.skipped, self.ignored)
+        skipped = None if self._has_own_counter else self.skipped
+        return CorpusReader(self.sources, replace(self._options, fields=True), skipped, self.ignored)
 
     def shards(self) -> list["FileShard"]:
         """Parts of the files, for workers that can open them; together they hold every batch once."""
         if _STDIN in self.sources:
             raise CorpusError("standard input can be read only once and on this machine; write it to a file first")
+        self._count_ignored()
         shards = []
         for source in self.sources:
             path = Path(source).resolve()
@@ -127,7 +130,17 @@ class CorpusReader(Iterator[Batch]):
         if self._options.require_langs and (missing := sorted((self._options.langs or frozenset()) - present)):
             raise CorpusError(no_such_language("the corpus", missing[0], sorted(present), "no document in language"))
 
+    def _count_ignored(self) -> None:
+        """Count the files that are not read, with a warning if nobody else has the counter."""
+        if self.ignored:
+            example = f"{min(self.ignored)}; the formats are {FORMAT_NAMES}"
+            self.skipped.add("file of another format", example, len(self.ignored))
+            if self._has_own_counter:
+                files = plural(len(self.ignored), "file")
+                warn(f"{files} of another format not read, e.g. {example}", InputSkipped)
+
     def _read_sources(self) -> Iterator[Batch]:
+        self._count_ignored()
         errors, any_valid = Skipped(), False
         for path in self.sources:
             name = "standard input" if path == _STDIN else path
@@ -136,9 +149,8 @@ class CorpusReader(Iterator[Batch]):
                 if batch.rows.num_rows:
                     yield batch
         if not any_valid:
-            raise CorpusError(
-                f"no document can be used: all {errors.total} lines or files have errors; the first: {errors.first}"
-            )
+            several = f"all {errors.total} lines or files have errors; the first: " if errors.total > 1 else ""
+            raise CorpusError(f"no document can be used: {several}{errors.first}")
         self.check_langs()
 
 

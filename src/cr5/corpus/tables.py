@@ -1,18 +1,14 @@
-"""Table files: JSONL, CSV, TSV and Parquet as numbered records, in a bounded amount of memory.
+"""Table files: lines, JSONL and Parquet as numbered records, in a bounded amount of memory.
 
 What is wrong with a line is passed to ``report(line, reason, explanation)``, and reading goes on after it. The caller
 knows the name of the file and decides whether to raise or to count.
 """
 
 import codecs
-import csv
 import json
-import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
 from typing import IO, Any, TypeAlias
 
 import numpy as np
@@ -34,14 +30,8 @@ _TYPE_NAMES = {
     dict: "an object",
 }  # fmt: skip
 _MAX_INTEGER_DIGITS = 4000  # int() refuses more than 4300
-_BLOCK_LINES = 4000
+BLOCK_LINES = 4000  # lines that are parsed together
 _PLAIN_TYPES = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-_DELIMITERS = ",;\t|"
-_EXCEL_DELIMITER = re.compile(r"sep=(.)\s*")
-_QUOTED_LINES = 100  # lines that are compared to distinguish a quoted field of several lines from a quote in a text
-_TSV_FIELD = r'(?:"(?:[^"]|"")*+"|(?!")[^\t\n]*+)'
-_TSV_RECORD = re.compile(rf"(?:{_TSV_FIELD}\t)*+{_TSV_FIELD}\r?\n?")
-_TSV_OPEN = re.compile(rf'(?:{_TSV_FIELD}\t)*+"(?:[^"]|"")*+')  # ends within a quoted field
 
 
 class RecordError(Exception):
@@ -94,7 +84,7 @@ def column_problem(names: Sequence[str], required: Collection[str], optional: It
         if len(names) == 1 and len(missing) > 1 and all(name in names[0] for name in missing):
             advice = "separate the columns by commas, semicolons, tabs or bars"
         elif {name.lower() for name in missing} & {name.strip().lower() for name in names}:
-            advice = f"names must be written alike, with the same capitals and without further blanks; {advice}"
+            advice = f"names must match exactly, with the same capitals and no extra spaces; {advice}"
         listed = " or ".join(f"'{name}'" for name in missing)
         return f"no column {listed}, {f'only {list_columns(names)}' if names else 'nor any other'}; {advice}"
     for name in dict.fromkeys([*required, *optional]):
@@ -144,7 +134,7 @@ def check_unicode(value: str, name: str) -> str:
 
 
 def line_blocks(
-    stream: IO[bytes], report: ErrorReporter, max_lines: int = _BLOCK_LINES, limits: ReadLimits = DEFAULT_LIMITS
+    stream: IO[bytes], report: ErrorReporter, max_lines: int = BLOCK_LINES, limits: ReadLimits = DEFAULT_LIMITS
 ) -> Iterator[tuple[int, bytes]]:
     """Blocks of at most ``max_lines`` complete lines, each with the number of its first line."""
     line, rest, skipping = 1, bytearray(), False
@@ -225,142 +215,6 @@ def json_records(
             report(number, error.reason, str(error))
         else:
             yield number, record
-
-
-def csv_records(
-    stream: IO[bytes],
-    report: ErrorReporter,
-    check_header: Callable[[Sequence[str]], str | None],
-    *,
-    delimiter: str = ",",
-    block_lines: int = _BLOCK_LINES,
-    limits: ReadLimits = DEFAULT_LIMITS,
-) -> NumberedRecords:
-    """The rows of a CSV file, quoted as in RFC 4180, under a header that names the columns.
-
-    Columns are separated by the comma, semicolon, tab or bar that makes the most columns of the header; if several do,
-    by ``delimiter``. Many TSV files do not quote fields: if a line has the right number of columns only when its quotes
-    are text, they are text. ``check_header`` explains what is wrong with the header, or returns None; a file with a bad
-    header is not read.
-    """
-    undecodable: list[tuple[int, int, str]] = []  # lines as the reader counts them, as the file does, and why
-
-    def decoded_lines() -> Iterator[str]:
-        index = 0
-        for first, block in line_blocks(stream, report, block_lines, limits):
-            # What follows the last line break is empty, except in a file that does not end with one.
-            for number, line in enumerate(block.removesuffix(b"\n").split(b"\n"), first):
-                index += 1
-                try:
-                    yield line.decode() + "\n"
-                except UnicodeDecodeError as error:
-                    undecodable.append((index, number, describe_utf8_error(error)))
-                    yield line.decode(errors="replace") + "\n"
-
-    # This limit is global to the process. Its default, 131072 characters, is too low for a document.
-    csv.field_size_limit(max(csv.field_size_limit(), limits.line_bytes))
-    delimiter, lines = _find_delimiter(decoded_lines(), delimiter)
-    reader = csv.reader(_escape_literal_quotes(lines) if delimiter == "\t" else lines, delimiter=delimiter, strict=True)
-    header: list[str] | None = None
-    while True:
-        line = reader.line_num + 1
-        try:
-            row = next(reader)
-        except StopIteration:
-            if header is None:
-                report(None, "empty file", "empty, without a header; remove it or write one")
-            return
-        except csv.Error as error:
-            problem = str(error).replace("'\t'", "tab")
-            report(line, "broken CSV", f"broken quoting, {problem}; double every quote and quote the field around it")
-            if header is None:
-                return
-            undecodable[:] = [bad for bad in undecodable if bad[0] > reader.line_num]
-            continue
-        if undecodable and undecodable[0][0] <= reader.line_num:
-            _, bad_line, explanation = undecodable[0]
-            undecodable[:] = [bad for bad in undecodable if bad[0] > reader.line_num]
-            report(bad_line, "invalid UTF-8", explanation)
-            if header is None:
-                return
-        elif not row:
-            continue
-        elif header is None:
-            header = row
-            if missing := check_header(header):
-                report(line, "missing column", missing)
-                return
-        elif len(row) != len(header):
-            sizes = f"{len(row)} fields under a header of {len(header)}"
-            report(line, "broken CSV", f"{sizes}; quote a field that holds a delimiter or a line break")
-        else:
-            yield line, dict(zip(header, row, strict=True))
-
-
-def _find_delimiter(lines: Iterator[str], default: str) -> tuple[str, Iterator[str]]:
-    """The delimiter of a CSV file, and its lines; Excel's first line sep=; becomes an empty one."""
-    start: list[str] = []
-    for line in lines:
-        start.append(line)
-        if declared := _EXCEL_DELIMITER.fullmatch(line):
-            return declared[1], chain([*start[:-1], "\n"], lines)
-        if line.strip():
-            break
-    header = start[-1:]
-
-    def columns(delimiter: str) -> tuple[int, bool]:
-        try:
-            return len(next(csv.reader(header, delimiter=delimiter), [])), delimiter == default
-        except csv.Error:
-            return 0, delimiter == default
-
-    return max(_DELIMITERS, key=columns), chain(start, lines)
-
-
-def _escape_literal_quotes(lines: Iterator[str]) -> Iterator[str]:
-    """The lines of a TSV file, those whose quotes are text rewritten as RFC 4180 has it.
-
-    A quoted header means that the file uses quoting. Otherwise the quotes of a line are text if it has the right number
-    of columns only when they are read as text. A quoted field may go on over further lines, but not if each of these
-    lines has all columns on its own.
-    """
-    header = ""
-    while not header.strip() and (header := next(lines, "")):
-        yield header
-    if header.startswith('"') or '\t"' in header:
-        yield from lines
-        return
-    tabs = header.count("\t")
-    ahead: deque[str] = deque()  # lines that were read to decide about an earlier one
-
-    def following() -> Iterator[str]:
-        yield from list(ahead)
-        for line in islice(lines, max(_QUOTED_LINES - len(ahead), 0)):
-            ahead.append(line)
-            yield line
-
-    def is_literal(line: str) -> bool:
-        if not tabs or line.count("\t") != tabs:
-            return False
-        if _TSV_RECORD.fullmatch(line):
-            return len(next(csv.reader([line], delimiter="\t"))) != tabs + 1
-        if _TSV_OPEN.fullmatch(line):
-            for other in following():
-                if other.count("\t") != tabs:
-                    return False
-                if not _TSV_OPEN.fullmatch(f'"{other}'):
-                    break
-        return True
-
-    is_open = False
-    while line := ahead.popleft() if ahead else next(lines, ""):
-        if '"' in line and not is_open and is_literal(line):
-            fields = line.rstrip("\r\n").replace('"', '""').split("\t")
-            yield "\t".join(f'"{field}"' for field in fields) + "\n"
-            continue
-        if '"' in line:
-            is_open = bool(_TSV_OPEN.fullmatch(f'"{line}' if is_open else line))
-        yield line
 
 
 @contextmanager

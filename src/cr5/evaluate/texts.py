@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import Batch
-from cr5.corpus.language_names import no_such_language
+from cr5.corpus.languages import no_such_language
 from cr5.corpus.texts import assign_numbers, find_numbers, shared_numbers
 from cr5.errors import CorpusError
 from cr5.features.counts import WordCounts, count_tokens

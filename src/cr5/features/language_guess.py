@@ -1,14 +1,16 @@
 """Language identification with the vocabularies of a model, by word frequencies and a character-based identifier."""
 
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import exp, log
 from typing import NamedTuple
 
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.corpus.identification import Guess, identified_languages, identify
+from cr5.corpus.identification import Guess, identified_languages, identify, identify_one
 from cr5.corpus.languages import canonical_code, primary_subtag
 from cr5.features.counts import WordCounts, count_words
 from cr5.features.tokeniser import Tokeniser
@@ -17,6 +19,7 @@ from cr5.hashing import find_hashes
 ZIPF_SHIFT = 2.7  # Mandelbrot's: the word at rank i, from 0, has a probability of about 1 / (i + ZIPF_SHIFT)
 OOV_FACTOR = 10  # how many times less probable an unknown word is than the rarest word of any language
 OOV_NATS_PER_BYTE = 2.0  # the least cost of an unknown word: to most languages, a text without spaces is one long word
+EQUAL_NATS = 1e-6  # languages whose scores differ by less are equally probable
 IDENTIFIER_WEIGHT = 0.5  # weight of its log probabilities, which are not independent of those of the words
 
 
@@ -25,6 +28,14 @@ class GuessedTexts(NamedTuple):
 
     guesses: list[Guess]
     counts: dict[str, WordCounts]
+
+
+class GuessedText(NamedTuple):
+    """The language of one text, the probability of each, and the tokens of the text by each language's rules."""
+
+    guess: Guess
+    probabilities: dict[str, float]
+    tokens: dict[str, list[str]]
 
 
 @dataclass(frozen=True)
@@ -63,17 +74,38 @@ class JointVocabulary:
         lang = np.searchsorted(self.offsets, entry, side="right") - 1
         return word, lang, entry - self.offsets[lang]
 
+    def find_in_each(self, words: Sequence[str]) -> list[list[tuple[int, int]]]:
+        """For each of a few words, the languages that have it, and its rank there."""
+        starts, entries, offsets = self._views
+        return [
+            [
+                ((lang := bisect_right(offsets, entry) - 1), entry - offsets[lang])
+                for entry in entries[starts[position] : starts[position + 1]]
+            ]
+            if position >= 0
+            else []
+            for position in find_hashes(self.hashes, _hashes(words)).tolist()
+        ]
+
+    @cached_property
+    def _views(self) -> tuple[memoryview, memoryview, list[int]]:
+        """Starts, entries and offsets, whose single elements are read without the overhead of NumPy."""
+        return self.starts.data, self.entries.data, self.offsets.tolist()
+
 
 class LanguageGuesser:
     """Guesses which of several languages texts are in: argmax of log P(text | lang) + w log P(lang | characters).
 
     Zipf's law estimates the probability of a word from its frequency rank. The character-based identifier, of weight
-    w, helps if words are few or unknown. ``vocabularies`` has the words of each language, most frequent first.
+    w, helps if words are few or unknown. A text without words is equally probable in all languages.
+
+    ``vocabularies`` has the words of each language, most frequent first.
     """
 
     def __init__(self, vocabularies: Mapping[str, Sequence[str]], tokeniser: Tokeniser) -> None:
         self.langs, self.tokeniser = list(vocabularies), tokeniser
         sizes = np.array([len(words) for words in vocabularies.values()])
+        self._sizes = sizes
         self._log_totals = np.log(np.log((sizes + ZIPF_SHIFT - 0.5) / (ZIPF_SHIFT - 0.5)))
         self._oov_cost = np.log(OOV_FACTOR) + (np.log(sizes + ZIPF_SHIFT) + self._log_totals).max()
         # Languages that are tokenised alike share the tokens of a text.
@@ -88,33 +120,59 @@ class LanguageGuesser:
 
     def __call__(self, texts: Sequence[str]) -> GuessedTexts:
         """The most probable language of each text, with its posterior probability."""
-        scores = IDENTIFIER_WEIGHT * np.log(self._priors(texts))
+        scores = IDENTIFIER_WEIGHT * np.log(self._shares(identify(texts)))
         counts: dict[str, WordCounts] = {}
+        has_words = np.zeros(len(texts), bool)
         for columns in self._columns.values():
             counted = count_words(texts, self.langs[columns[0]], self.tokeniser)
             scores[:, columns] -= counted.matrix @ self._costs(counted.words)[:, columns]
             counts |= {self.langs[column]: counted for column in columns}
+            has_words |= counted.unique_words > 0
+        scores[~has_words] = 0.0
         return GuessedTexts(self._most_probable(scores), counts)
 
     def guess(self, text: str) -> Guess:
         """The most probable language of one text, without the overhead of a batch."""
-        scores = IDENTIFIER_WEIGHT * np.log(self._priors([text]))
+        return self.read(text).guess
+
+    def read(self, text: str) -> GuessedText:
+        """The probability of every language of one text, and its tokens, without the overhead of a batch."""
+        scores = (IDENTIFIER_WEIGHT * np.log(self._shares(identify_one(text)[None])[0])).tolist()
+        log_totals, oov_cost = self._log_totals.tolist(), float(self._oov_cost)
+        tokens: dict[str, list[str]] = {}
         for columns in self._columns.values():
-            counts = Counter(self.tokeniser.words(text, self.langs[columns[0]]))
-            scores[0, columns] -= np.array([*counts.values()], np.float64) @ self._costs(list(counts))[:, columns]
-        return self._most_probable(scores)[0]
+            words = self.tokeniser.words(text, self.langs[columns[0]])
+            for word, found in zip(words, self._vocabulary.find_in_each(words), strict=True):
+                cost = max(oov_cost, OOV_NATS_PER_BYTE * len(word.encode()))
+                costs = [cost] * len(scores)
+                for lang, rank in found:
+                    costs[lang] = log(rank + ZIPF_SHIFT) + log_totals[lang]
+                for column in columns:
+                    scores[column] -= costs[column]
+            tokens |= dict.fromkeys((self.langs[column] for column in columns), words)
+        scores = scores if any(tokens.values()) else [0.0] * len(scores)
+        largest = max(scores)
+        shares = [exp(score - largest) for score in scores]
+        probabilities = {lang: share / sum(shares) for lang, share in zip(self.langs, shares, strict=True)}
+        best = [i for i, score in enumerate(scores) if score > largest - EQUAL_NATS]
+        likely = self.langs[max(best, key=self._sizes.__getitem__)]
+        return GuessedText(Guess(likely, probabilities[likely]), probabilities, tokens)
 
     def _most_probable(self, scores: Array) -> list[Guess]:
-        """The language with the largest score of each text (texts x languages), and its posterior probability."""
-        best = scores.argmax(axis=1)
-        confidences = 1 / np.exp(scores - scores.max(axis=1, keepdims=True)).sum(axis=1)
+        """The language with the largest score of each text (texts x languages), and its posterior probability.
+
+        Of languages that are equally probable, as for a text without a letter, it is the one with most words.
+        """
+        largest = scores.max(axis=1, keepdims=True)
+        best = np.where(scores > largest - EQUAL_NATS, self._sizes, -1).argmax(axis=1)
+        confidences = 1 / np.exp(scores - largest).sum(axis=1)
         return [Guess(self.langs[i], share) for i, share in zip(best.tolist(), confidences.tolist(), strict=True)]
 
-    def _priors(self, texts: Sequence[str]) -> Array:
-        """Texts x languages: the identifier's probabilities, with sum 1; 1 / languages where it has none."""
+    def _shares(self, identified: Array) -> Array:
+        """What ``identify`` returns -> texts x languages, with sum 1; 1 / languages where it has none."""
         is_known = self._identified >= 0
-        identified = identify(texts)[:, self._identified[is_known]].astype(np.float64)
-        priors = np.full((len(texts), len(self.langs)), 1 / len(self.langs))
+        identified = identified[:, self._identified[is_known]].astype(np.float64)
+        priors = np.full((len(identified), len(self.langs)), 1 / len(self.langs))
         priors[:, is_known] = identified / (identified.sum(axis=1, keepdims=True) + 1e-12)
         priors += 1e-9
         return np.asarray(priors / priors.sum(axis=1, keepdims=True))

@@ -42,6 +42,11 @@ class Background:
         """The vectors of all languages (documents x rank)."""
         return np.concatenate([self.vectors[lang] for lang in self.langs])
 
+    @cached_property
+    def _starts(self) -> Ints:
+        """Where the vectors of each language begin among those of all, and where the last ones end."""
+        return np.cumsum([0, *self.sizes.values()])
+
     def hubness(self, vectors: Array, concepts: Ints | None = None) -> Array:
         """Vectors (documents x rank) -> documents x languages: the hubness in each sample, 0 if that is empty.
 
@@ -50,8 +55,7 @@ class Background:
         if concepts is None and len(vectors) == 1:  # of a query: one product instead of one for each language
             from cr5.retrieval.kernels import means_of_nearest
 
-            starts = np.cumsum([0, *self.sizes.values()])
-            return np.asarray(means_of_nearest(self.stacked, vectors[0], starts, NEIGHBOURS)[None])
+            return np.asarray(means_of_nearest(self.stacked, vectors[0], self._starts, NEIGHBOURS)[None])
         result = np.zeros((len(vectors), len(self.langs)), np.float32)
         for j, lang in enumerate(self.langs):
             result[:, j] = neighbourhood_means(vectors, self.vectors[lang])

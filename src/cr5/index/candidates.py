@@ -104,9 +104,12 @@ class Candidates:
 
 def best_first(scores: Array, ids: Sequence[str], k: int) -> list[int]:
     """The positions of the k largest scores, largest first; of equal scores, that of the smaller id first."""
-    positions = np.arange(len(scores))
-    if k < len(scores):
-        positions = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
-    chosen = positions.tolist()
-    keys = sorted(zip((-scores[positions]).tolist(), [ids[i] for i in chosen], chosen, strict=True))
+    order = np.argsort(-scores, kind="stable")
+    chosen: list[int] = order[:k].tolist()
+    values = scores[order[: k + 1]]
+    if not np.count_nonzero(values[1:] == values[:-1]):
+        return chosen
+    worst = values[min(k, len(values)) - 1] if k else np.inf
+    chosen = np.flatnonzero(scores >= worst).tolist()
+    keys = sorted(zip((-scores[chosen]).tolist(), [ids[i] for i in chosen], chosen, strict=True))
     return [position for _, _, position in keys[:k]]

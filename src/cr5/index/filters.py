@@ -26,6 +26,7 @@ from cr5.message_parts import quoted
 MAX_CONDITIONS = 32  # conditions in a filter
 MAX_VALUES = 1000  # values in a list of a condition
 EQUAL, UNEQUAL = "==", "!="
+EXISTS = "exists"  # not one of the operators of users
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
 }  # fmt: skip
@@ -35,7 +36,7 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on one field: it has one of the values, none of them ("!="), or compares with the only one."""
+    """A condition on one field: it exists, has one of the values or none ("!="), or compares with the only one."""
 
     name: str
     operator: str
@@ -49,6 +50,8 @@ class Condition:
     def matches(self, fields: Mapping[str, Any]) -> bool:
         """Whether a document with these fields meets the condition."""
         value = field_value(fields, self.name, _MISSING)
+        if self.operator == EXISTS:
+            return value is not _MISSING
         own = value if isinstance(value, list) else [] if value is _MISSING or isinstance(value, Mapping) else [value]
         if self.operator in COMPARISONS:
             return any(_compares(self.operator, item, self.values[0]) for item in own)
@@ -83,6 +86,11 @@ class Filter:
         if len(conditions) > MAX_CONDITIONS:
             raise Cr5Error(f"`where` has {len(conditions):,} conditions; the most are {MAX_CONDITIONS}")
         return cls(tuple(conditions))
+
+    @classmethod
+    def existing(cls, name: str) -> "Filter":
+        """The filter of documents that have a field, whatever its value is."""
+        return cls((Condition(name, EXISTS, ()),))
 
     @cached_property
     def key(self) -> str:

@@ -7,7 +7,7 @@ A document is identified by its slot, a number that is never reused. The reader 
 in all other slots have been deleted and are ignored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from cr5.index.segments import FORMAT, SegmentedIndex, slots_exist
 from cr5.index.strings import Strings
 from cr5.index.terms import QueryKeys, TermCounts, term_keys
 from cr5.retrieval import bm25
-from cr5.retrieval.word_forms import TermDictionary, is_listed
+from cr5.retrieval.word_forms import LanguageForms, TermDictionary, is_listed
 from cr5.storage.atomic import atomic_path
 from cr5.storage.tensor_files import map_tensors, write_tensors
 
@@ -31,6 +31,7 @@ RECENT_TERMS = 100_000  # terms per language whose document frequencies a reader
 MAX_KEPT_IDS = 2**15  # ids per segment that are kept in memory once they have been read
 NO_DOCUMENT = 2**62  # fills a heap that is not full; larger than any document
 MAX_COUNT = 2**16 - 1  # higher counts of a term in a document are clipped to it
+MAX_SMALL_COUNT = 2**8 - 1  # a segment without higher counts has one byte for each, others have two
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,11 @@ class PostingsSegment:
         return slice(*self.starts[lang : lang + 2]) if lang + 1 < len(self.starts) else slice(0, 0)
 
     def postings_of(self, keys: Array) -> tuple[Ints, Ints]:
-        """Where the postings of terms begin and end."""
-        positions = np.searchsorted(self.keys, keys)
-        found = self.keys[np.minimum(positions, len(self.keys) - 1)] == keys if len(self.keys) else positions < 0
-        return self.offsets[positions], self.offsets[positions + found]
+        """Where the postings of terms begin and end; a term without postings begins where it ends."""
+        from cr5.retrieval.postings import find_postings
+
+        begins, ends = find_postings(self.keys, self.offsets, keys)
+        return begins, ends
 
 
 WORD_ARRAYS = ("word_starts", "word_terms", "folded_sizes", "folded_bytes", "accented")
@@ -152,8 +154,12 @@ class FullTextReader:
     def __init__(self, index: FullTextIndex, exists: Mask) -> None:
         self._index = index
         self._live = [slots_exist(exists, segment.slots) for segment in index.segments]
+        self._first_documents: list[int] = index.offsets[:-1].tolist()  # of each segment
         self._languages: dict[str, _Language] = {}
-        self._frequencies: dict[str, dict[str, int]] = {}  # of recent terms, by language; every access is atomic
+        # Of recent terms, by language; every access is atomic:
+        self._frequencies: dict[str, dict[str, int]] = {}
+        self._idf: dict[str, dict[str, float]] = {}
+        self._forms: dict[str, LanguageForms] = {}
         self._zeros: list[Array] = []  # scratch arrays, as many as threads have searched at the same time
 
     @property
@@ -194,10 +200,32 @@ class FullTextReader:
         known.update(found)
         return frequencies
 
+    def inverse_document_frequencies(self, terms: Iterable[str], lang: str) -> dict[str, float]:
+        """The inverse document frequency of each term; those of recent ones are remembered."""
+        known = self._idf.setdefault(lang, {})
+        found = {term: known.get(term, -1.0) for term in terms}
+        new = [term for term, idf in found.items() if idf < 0]
+        if new:
+            frequencies = np.array(self.term_frequencies(new, lang), np.int64)
+            idf = bm25.inverse_document_frequencies(self.language(lang).documents, frequencies).tolist()
+            found.update(zip(new, idf, strict=True))
+            if len(known) + len(new) > RECENT_TERMS:
+                known = self._idf[lang] = {}
+            known.update(zip(new, idf, strict=True))
+        return found
+
     def term_dictionaries(self, lang: str) -> list[TermDictionary]:
         """The words of a language, including those of deleted documents, in parts that may overlap."""
-        number = self._number(lang)
-        return [part for segment in self._index.segments if len(part := _dictionary(segment, number))]
+        return self.word_forms(lang).dictionaries
+
+    def word_forms(self, lang: str) -> LanguageForms:
+        """The forms of words in these dictionaries."""
+        found = self._forms.get(lang)
+        if found is None:
+            number = self._number(lang)
+            parts = [part for segment in self._index.segments if len(part := _dictionary(segment, number))]
+            found = self._forms[lang] = LanguageForms(parts)
+        return found
 
     def search(self, words: QueryKeys, lang: str, k: int, allowed: Mask | None = None) -> tuple[list[str], Array]:
         """The ids of the k documents of a language with the largest BM25 of weighted words, best first, and the BM25.
@@ -210,30 +238,30 @@ class FullTextReader:
 
     def search_documents(self, words: QueryKeys, lang: str, k: int, allowed: Mask | None) -> tuple[Ints, Array]:
         """As ``search``, with the numbers of documents across all segments instead of their ids."""
-        from cr5.retrieval.postings import add_bm25, keep_best_documents
+        from cr5.retrieval.postings import search_postings
 
-        language, keys = self.language(lang), words.keys
-        if not language.documents or not len(keys):
+        language, found = self.language(lang), False
+        if not language.documents or not len(words.keys):
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        arrays = words.boosts, words.groups, words.weights
-        k, postings = min(k, language.documents), [segment.postings_of(keys) for segment in self._index.segments]
-        if all((begins == ends).all() for begins, ends in postings):
-            return np.empty(0, np.int64), np.empty(0, np.float32)
+        arrays, k = (words.boosts, words.groups, words.weights), min(k, language.documents)
         best, best_scores = np.full(k, NO_DOCUMENT, np.int64), np.zeros(k, np.float32)
-        for segment, saturations, first, (begins, ends) in zip(
-            self._index.segments, language.saturations, self._index.offsets[:-1].tolist(), postings, strict=True
+        for segment, saturations, first in zip(
+            self._index.segments, language.saturations, self._first_documents, strict=True
         ):
-            if (begins < ends).any():
-                size, start = len(saturations), self._first(segment, lang)
-                slots, ranges, zeros = segment.slots[start : start + size], (begins, ends), self._take_zeros(size)
-                is_allowed = _ALL if allowed is None else slots_exist(allowed, slots)
-                frequencies, scores = zeros[:, :size]
-                add_bm25(segment.documents, segment.counts, *ranges, *arrays, start, saturations, frequencies, scores)
-                best_so_far = best_scores, best
-                keep_best_documents(segment.documents, *ranges, start, is_allowed, first + start, scores, *best_so_far)
-                self._zeros.append(zeros)
-        order = np.lexsort((best, -best_scores))
-        order = order[best_scores[order] > 0]
+            begins, ends = segment.postings_of(words.keys)
+            if not ends.any():
+                continue
+            size, start, found = len(saturations), self._first(segment, lang), True
+            is_allowed = _ALL if allowed is None else slots_exist(allowed, segment.slots[start : start + size])
+            zeros = self._take_zeros(size)
+            search_postings(
+                segment.documents, segment.counts, begins, ends, *arrays, start, saturations, is_allowed, first + start,
+                zeros, best_scores, best,
+            )  # fmt: skip
+            self._zeros.append(zeros)
+        if not found:
+            return best[:0], best_scores[:0]
+        order = np.lexsort((best, -best_scores))[: np.count_nonzero(best_scores)]
         return best[order], best_scores[order]
 
     def _take_zeros(self, size: int) -> Array:
@@ -344,8 +372,9 @@ def _make_segment(new: DocumentTerms, langs: Sequence[str]) -> PostingsSegment:
     postings = rows.tocsc()[:, columns]
     ids = pa.array(new.ids, pa.large_string()).take(order)
     terms = [new.terms.words[i] for i in columns.tolist()]
+    counts = np.minimum(postings.data, MAX_COUNT)
     return PostingsSegment(
-        slots=np.asarray(new.slots, np.int64)[order],
+        slots=np.asarray(new.slots, np.int32 if new.slots.max(initial=0) < 2**31 else np.int64)[order],
         lengths=np.asarray(rows.sum(axis=1), np.int32),
         **_string_arrays("id", ids),
         starts=_starts(numbers, len(langs)),
@@ -354,7 +383,7 @@ def _make_segment(new: DocumentTerms, langs: Sequence[str]) -> PostingsSegment:
         **word_arrays(terms, np.array([number[new.terms.langs[i]] for i in columns.tolist()], np.int64), len(langs)),
         offsets=postings.indptr.astype(np.int64),
         documents=postings.indices.astype(np.int32),
-        counts=np.minimum(postings.data, MAX_COUNT).astype(np.uint16),
+        counts=counts.astype(np.uint16 if counts.max(initial=0) > MAX_SMALL_COUNT else np.uint8),
     )
 
 
@@ -378,7 +407,8 @@ def _merge(segments: Sequence[PostingsSegment], kept: Sequence[Mask] | None = No
     targets = np.empty(len(keys), np.int64)
     targets[by_key] = ends - all_sizes[by_key]
     total = int(ends[-1]) if len(ends) else 0
-    documents, counts = np.empty(total, np.int32), np.empty(total, np.uint16)
+    documents = np.empty(total, np.int32)
+    counts = np.empty(total, np.result_type(*(segment.counts for segment in segments)))
     key_parts = np.split(targets, np.cumsum([len(segment.keys) for segment in segments])[:-1])
     for s, part, part_targets in zip(segments, parts, key_parts, strict=True):
         copy_kept(s.documents, s.counts, s.offsets, part, part_targets, documents, counts)

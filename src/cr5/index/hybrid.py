@@ -52,7 +52,7 @@ from cr5.index.query_words import WeightedQuery, match_forms, match_literally
 from cr5.index.results import DOCUMENT_COLUMNS
 from cr5.index.snapshot import Snapshot
 from cr5.index.stores.base import CandidateRows
-from cr5.index.terms import different_words
+from cr5.index.terms import word_finder
 from cr5.index.word_pairs import informativeness, share_of_pairs, word_pairs
 from cr5.retrieval.csls import csls
 from cr5.retrieval.top_k import Measure
@@ -141,7 +141,7 @@ class HybridSearch:
     def find_by_words(self, weighted: WeightedQuery, where: Where | None) -> Candidates:
         """The documents that have words of the query, with their relevance."""
         shares, passage_of = self.shares_of_matched_words(weighted, where), dict[str, int]()
-        for passage in search_passage_terms(self.snapshot, weighted.for_bm25, weighted.lang, self.depth, where=where):
+        for passage in search_passage_terms(self.snapshot, weighted.keys, weighted.lang, self.depth, where=where):
             share = passage.bm25 / (weighted.total or 1.0)
             if share > shares.get(passage.document_id, 0.0):
                 shares[passage.document_id], passage_of[passage.document_id] = share, passage.number
@@ -170,15 +170,17 @@ class HybridSearch:
 
     def shares_of_matched_words(self, weighted: WeightedQuery, where: Where | None) -> dict[str, float]:
         """For each document with words of the query, the share that it matches."""
+        if not any(word.terms for word in weighted.words):
+            return {}
         total, store = weighted.total or 1.0, self.snapshot.store
-        found = store.search_term_ids(weighted.for_bm25, weighted.lang, self.depth, where=where)
+        found = store.search_term_ids(weighted.keys, weighted.lang, self.depth, where=where)
         return {document_id: bm25 / total for document_id, bm25 in found.items()}
 
     def score_titles(self, candidates: Candidates, weighted: WeightedQuery) -> Array:
         """How well the query and each title match, from 0 to 1."""
         read_titles(self.snapshot, candidates.ids, self.titles)
         titles = [self.titles.get(document_id, ("", ""))[1] for document_id in candidates.ids]
-        title_words = different_words(self.snapshot.model.settings.tokeniser, titles, self.query_lang)
+        title_words = [*map(word_finder(self.snapshot.model.settings.tokeniser, self.query_lang), titles)]
         terms = weighted.title_boosts.keys()
         matching = {i: title for i, title in enumerate(title_words) if not terms.isdisjoint(title)}
         idf = self.snapshot.store.inverse_document_frequencies(
@@ -216,7 +218,7 @@ class HybridSearch:
 
     def columns(self, langs: Sequence[str]) -> Ints:
         """The columns of some languages in the hubness."""
-        return np.array([self.column[lang] for lang in langs], np.int64)
+        return np.fromiter(map(self.column.__getitem__, langs), np.int64, len(langs))
 
     # In other languages
 

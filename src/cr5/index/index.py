@@ -16,10 +16,12 @@ from cr5.corpus.inputs import Documents, in_batches
 from cr5.corpus.languages import find_text_language
 from cr5.corpus.skipped import OnError, Skipped, counting_skipped
 from cr5.corpus.texts import id_list, one_path, one_text
-from cr5.errors import Cr5Error, IndexBusyError, whole_number
+from cr5.errors import Cr5Error, IndexBusyError, UnknownField, warn, whole_number
 from cr5.index import ingest, passage_ingest, pipeline, search, snapshot
 from cr5.index.background import Background
+from cr5.index.document_ids import NumberedIds, check_ids, with_ids
 from cr5.index.examples import ExampleQuery, choose_examples, existing_examples
+from cr5.index.field_names import warn_of_unknown
 from cr5.index.filters import Where
 from cr5.index.ingest import IngestCounts, IngestSettings
 from cr5.index.optimiser import Optimiser
@@ -183,6 +185,7 @@ class Index:
             return self._read(lambda active: active.store.count())
 
         def read(active: Snapshot) -> dict[str, int]:
+            warn_of_unknown(active.store, where)
             batches = active.store.scan(["lang"], where=where)
             return dict(sorted(Counter(lang for rows in batches for lang in rows["lang"].to_pylist()).items()))
 
@@ -196,17 +199,7 @@ class Index:
         snapshot, and ``index`` the type of the approximate index of vectors, or "none". What an index of an earlier
         version lacks, and how to bring it up to date, is in ``outdated``, otherwise None.
         """
-
-        def read(active: Snapshot) -> dict[str, Any]:
-            about = {"generation": active.number, "background": active.background.sizes}
-            stats = active.store.stats() | {"passages": 0}
-            if active.passages is not None:
-                passages = active.passages.stats()
-                stats |= {"passages": passages["rows"], "bytes": stats["bytes"] + passages["bytes"]}
-            missing = snapshot.describe_missing(active, stats)
-            return {"documents": active.store.count()} | about | stats | {"outdated": missing}
-
-        return self._read(read)
+        return self._read(snapshot.about)
 
     # Writing
 
@@ -223,30 +216,30 @@ class Index:
 
         Each batch is one transaction. Documents in languages that the model lacks, or without a word that it knows, are
         left out, with a warning; with ``on_error="skip"``, also unusable ones, counted in ``skipped`` or a warning.
-        An id is the language and concept; within one call, further documents of a concept are numbered: it:Q144,
-        it:Q144#2. Or ``ids`` has one for each document of a list or table. Documents that have not changed are not
-        encoded again, so that an interrupted run is resumed by repeating it. ``DiskFullError`` says how much was added.
+        ``ids`` has one for each document of a list or table. Without it, an id is the language and concept, with a
+        number for further documents of a call: it:Q144, it:Q144#2; exact copies are left out. Unchanged documents keep
+        their ids and are not encoded again, so that repeating an interrupted run resumes it; changed ones take the
+        other numbers in order. ``DocumentsReplaced`` warns if that replaced only some of those that share a concept.
         """
-        result, taken, settings = IngestCounts(), Counter[str](), self._settings
-        given = None if ids is None else ingest.check_ids(ids, documents)
+        result, settings = IngestCounts(), self._settings
+        given, numbered = None if ids is None else check_ids(ids, documents), NumberedIds()
         with counting_skipped(skipped) as counter, self._writing(added=result) as active:
             counts = Counter(active.store.count())
             checked = in_batches(documents, on_error=on_error, skipped=counter, fields=True)
-            batches = (batch.rows if given is None else ingest.with_ids(batch, given) for batch in checked)
-            for merged in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
-                rows = ingest.in_model_languages(merged, active.model.langs, result)
-                row_ids = ingest.assign_ids(rows, taken) if given is None else rows["id"].to_pylist()
-                counts.update(ingest.write_documents(active, rows, row_ids, result))
+            batches = (with_ids(batch, given) for batch in checked)
+            for rows in ingest.merge_batches(batches, settings.batch_rows, settings.batch_bytes):
+                counts.update(ingest.write_documents(active, rows, numbered, result))
                 progress(Progress("index", result.total, None, result.note))
                 # While the index is small: without a background, hubs among the first documents would rank too high.
                 if sum(counts.values()) <= settings.total_sample_rows:
                     active = self._refresh_if_needed(active, counts, progress)
+            result.partly_replaced = numbered.partly_replaced(active.store)
             active = self._refresh_if_needed(active, counts, progress)
             if not settings.optimise_beside:
                 active.optimise()
         if settings.optimise_beside:
             self._optimiser.request()
-        ingest.warn_of_blank(result)
+        ingest.warn_of_counts(result)
         return result
 
     def delete(self, ids: str | Sequence[str]) -> int:
@@ -271,36 +264,36 @@ class Index:
             passage_ingest.repair(active, progress)
             self._refresh(snapshot.mark_passages_complete(active), progress).optimise()
 
-    def reindex(self, model: Cr5 | Path | str, *, progress: ProgressCallback = no_progress) -> IngestCounts:
+    def reindex(
+        self,
+        model: Cr5 | Path | str,
+        *,
+        drop_languages: str | Sequence[str] = (),
+        progress: ProgressCallback = no_progress,
+    ) -> IngestCounts:
         """Encode all documents with another model; the index answers with the old one until that is done.
 
-        An interrupted run is resumed when it is repeated, unless the index was written in between.
+        Documents in languages that the model lacks are an error, unless ``drop_languages``, "vi,ja" or a list, deletes
+        them. An interrupted run is resumed when it is repeated, unless the index was written in between.
         """
         with ingest.full_disk_errors(self.folder), snapshot.saved_model(model, self.folder) as folder:
-            return self._reindex(folder, progress)
+            return self._reindex(folder, drop_languages, progress)
 
-    def _reindex(self, model: Path, progress: ProgressCallback) -> IngestCounts:
-        settings, address = self._settings, self._address
+    def _reindex(self, model: Path, drop_languages: str | Sequence[str], progress: ProgressCallback) -> IngestCounts:
         self._optimiser.wait()
-        Cr5.load(model)  # a wrong model is reported before anything is changed
-        with self._writing(snapshot.model_digest(model)) as active:
-            number = active.number + 1
-            unfinished = snapshot.read_unfinished(self.folder, number)
-            if unfinished:
-                new_snapshot = snapshot.open_snapshot(self.folder, unfinished, address)
-            else:
-                store_address = address or active.record["store"]
-                passages = active.passage_settings if "passages" in active.record else PassageSettings()
-                new_snapshot = snapshot.create_snapshot(self.folder, model, store_address, number, passages)
+        langs, digest = Cr5.load(model).langs, snapshot.model_digest(model)  # a wrong model is reported first
+        with self._writing(digest) as active, snapshot.removed_if_disk_full(self.folder, self._address):
+            ingest.check_dropped(active.store.count(), langs, drop_languages)
+            new_snapshot = snapshot.next_snapshot(self.folder, active, model, self._address)
             try:
-                result = ingest.copy_documents(active, new_snapshot, settings, progress)
-                new_snapshot = ingest.refresh_background(new_snapshot, settings, progress)
+                result = ingest.copy_documents(active, new_snapshot, self._settings, progress)
+                new_snapshot = ingest.refresh_background(new_snapshot, self._settings, progress)
                 new_snapshot.optimise()
                 snapshot.activate(self.folder, new_snapshot.record)
             finally:
                 new_snapshot.close()
             self._reload()
-            snapshot.remove_stale(self.folder, [number], address)
+            snapshot.remove_stale(self.folder, [self._active.number], self._address)
         return result
 
     def _refresh_if_needed(self, active: Snapshot, counts: Counter[str], progress: ProgressCallback) -> Snapshot:
@@ -396,7 +389,10 @@ class Index:
             whole_number("k", k), whole_number("offset", offset), langs, mode, measure, group, prefer, min_score,
             where, sort,
         )  # fmt: skip
-        return self._read(lambda active: pipeline.search(active.pinned(), query, lang, options))
+        result = self._read(lambda active: active.search(pipeline.search, query, lang, options))
+        for problem in result.warnings:
+            warn(problem, UnknownField)
+        return result
 
     def search_words(self, text: str, lang: str | None = None, *, k: int = 10) -> list[WordHit]:
         """The k documents of a text's language that have its words, best first by BM25; none without such words.
@@ -405,14 +401,14 @@ class Index:
         times. ``lang`` is guessed by default. Document frequencies and lengths are those of the language.
         """
         text, k = one_text(text), whole_number("k", k)
-        return self._read(lambda active: search.search_words(active.pinned(), text, lang, k))
+        return self._read(lambda active: active.search(search.search_words, text, lang, k))
 
     def similar(
         self, document_id: str, *, k: int = 10, langs: str | Collection[str] | None = None, measure: Measure = "csls"
     ) -> SearchResult:
         """The k documents nearest to a document of the index, which itself is left out."""
         k = whole_number("k", k)
-        return self._read(lambda active: search.similar(active.pinned(), document_id, k, langs, measure))
+        return self._read(lambda active: active.search(search.similar, document_id, k, langs, measure))
 
     def nearest(
         self,
@@ -425,7 +421,7 @@ class Index:
     ) -> list[list[SearchHit]]:
         """The k documents nearest to each of the ``vectors`` (queries x rank, or one) of texts in ``lang``."""
         k = whole_number("k", k)
-        return self._read(lambda active: search.nearest(active.pinned(), vectors, lang, k, langs, measure))
+        return self._read(lambda active: active.search(search.nearest, vectors, lang, k, langs, measure))
 
     def nearest_passages(
         self, vector: Array, *, k: int = 10, langs: Collection[str] | None = None
@@ -471,6 +467,7 @@ class Index:
 
         ``where`` chooses documents by their fields, as in ``count``; the column "fields" has them as JSON texts.
         """
+        self._read(lambda active: warn_of_unknown(active.store, where))
         return self._read(lambda active: active.store.scan(columns, batch_rows=batch_rows, where=where))
 
     def _read(self, function: Callable[[Snapshot], Result]) -> Result:

@@ -8,21 +8,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from cr5._typing import Array
-from cr5.corpus.documents import DOCUMENTS, ROWS, Batch, has_control_character
 from cr5.corpus.fields import FIELDS, NO_FIELDS
-from cr5.corpus.inputs import Documents
-from cr5.corpus.language_names import no_such_language
-from cr5.corpus.languages import find_language, find_text_language
-from cr5.corpus.texts import is_table, text_list
-from cr5.errors import Cr5Error, FewKnownWords, LanguageLeftOut, warn
+from cr5.corpus.languages import canonical_code, find_language, find_text_language, no_such_language
+from cr5.corpus.texts import text_list
+from cr5.errors import Cr5Error, DocumentsReplaced, FewKnownWords, LanguageLeftOut, warn
 from cr5.hashing import digest, hash_texts
 from cr5.index.background import Background
+from cr5.index.document_ids import NumberedIds
 from cr5.index.passage_ingest import ROWS_WITH_TEXTS, delete_documents, write_passages
 from cr5.index.results import DOCUMENT_COLUMNS
 from cr5.index.snapshot import Snapshot
@@ -66,19 +65,23 @@ class IngestSettings:
 class IngestCounts:
     """What became of documents: ``new``, ``renewed`` (new content under the same id), ``unchanged``, or left out.
 
-    Left out, by language: ``blank`` documents without a word that the model knows, and documents in languages
-    ``unknown`` to the model. ``borrowed``: the languages that the model does not have, and the fallback language, a
-    close one, by which it has encoded each. ``renamed``: codes of documents that the model has under another code, such
-    as en-GB under en.
+    Left out: ``duplicates``, exact copies of documents of the same call, unless they have ids of their own; and, by
+    language, ``blank`` documents without a word that the model knows, and documents in languages ``unknown`` to it.
+    ``borrowed``: the languages that the model does not have, and the fallback language, a close one, by which it has
+    encoded each. ``renamed``: codes of documents that the model has under another code, such as en-GB under en.
+    ``partly_replaced``: LANG:CONCEPT of documents without ids of their own, of which the call replaced only some of
+    those that share these, and how many stay.
     """
 
     new: int = 0
     renewed: int = 0
     unchanged: int = 0
+    duplicates: int = 0
     blank: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
     borrowed: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
+    partly_replaced: dict[str, int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -149,8 +152,8 @@ def in_model_languages(rows: pa.Table, langs: Sequence[str], counts: IngestCount
     return rows.set_column(rows.schema.get_field_index("lang"), "lang", column)
 
 
-def warn_of_blank(counts: IngestCounts) -> None:
-    """Warn if documents were left out because the model knows no word of them."""
+def warn_of_counts(counts: IngestCounts) -> None:
+    """Warn of documents that the model knows no word of, and of those that others may have replaced by mistake."""
     if counts.blank:
         by_lang = ", ".join(f"{lang} {count:,}" for lang, count in sorted(counts.blank.items()))
         warn(
@@ -158,72 +161,42 @@ def warn_of_blank(counts: IngestCounts) -> None:
             "model knows could not be found; correct their languages, or train a model that knows their words",
             FewKnownWords,
         )
-
-
-def assign_ids(rows: pa.Table, taken: Counter[str]) -> list[str]:
-    """An id for every row: LANG:CONCEPT, then LANG:CONCEPT#2, ...
-
-    ``taken`` has the ids of earlier rows, each with the last number that was appended to it.
-    """
-    ids = []
-    for lang, concept in zip(rows["lang"].to_pylist(), rows["concept"].to_pylist(), strict=True):
-        document_id = unnumbered = f"{lang}:{concept}"
-        while document_id in taken:
-            taken[unnumbered] += 1
-            document_id = f"{unnumbered}#{taken[unnumbered]}"
-        taken[document_id] = 1
-        ids.append(document_id)
-    return ids
-
-
-def check_ids(ids: Sequence[str], documents: Documents) -> list[str]:
-    """Ids that the caller gives, as a list; each must be a string of its own, and there must be one per document."""
-    checked, seen = text_list(ids, "ids"), set[str]()
-    if isinstance(documents, list | tuple) and len(documents) != len(checked):
-        has_tables = any(is_table(part) or isinstance(part, Batch) for part in documents)
-        if not has_tables:
-            numbers = f"{len(checked):,} ids, and there are {len(documents):,} documents"
-            raise Cr5Error(f"`ids` has {numbers}; give every document its own")
-    for position, document_id in enumerate(checked):
-        if has_control_character(document_id):
-            problem = "which has a control character; remove it"
-            raise Cr5Error(f"`ids[{position}]` is {quoted(document_id)}, {problem}")
-        if not document_id or document_id in seen:
-            problem = "which another document also has" if document_id else "which is empty"
-            raise Cr5Error(f"`ids[{position}]` is {quoted(document_id)}, {problem}; give every document its own")
-        seen.add(document_id)
-    return checked
-
-
-def with_ids(batch: Batch, ids: list[str]) -> pa.RecordBatch:
-    """The rows of a batch with the ids of their documents, in the column "id"."""
-    if batch.source not in (DOCUMENTS, ROWS):
-        raise Cr5Error(
-            f"`ids` are of documents in a list or table, not in a file such as {batch.source}; leave them out"
+    if counts.partly_replaced:
+        listed = [f"{quoted(key)} ({number:,} stay)" for key, number in islice(counts.partly_replaced.items(), 3)]
+        more = len(counts.partly_replaced) - len(listed)
+        names = ", ".join(listed) + (f" and {more:,} more" if more else "")
+        warn(
+            "documents without ids of their own replaced some of those with the same language and concept, and others "
+            f"stay: {names}; check that no document is lost. Add all documents of a language and concept together, "
+            "or give each an id of its own, in Python with `ids`",
+            DocumentsReplaced,
         )
-    if len(batch.lines) and batch.lines.max() > len(ids):
-        raise Cr5Error(f"`ids` has {len(ids):,} ids, and there are more documents; give every document its own")
-    column = pa.array([ids[line - 1] for line in batch.lines.tolist()], pa.string())
-    return batch.rows.append_column("id", column)
 
 
-def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: IngestCounts) -> Counter[str]:
+def write_documents(snapshot: Snapshot, rows: pa.Table, numbered: NumberedIds, counts: IngestCounts) -> Counter[str]:
     """Encode and write the documents that are new or have changed, in one transaction, after their passages.
 
-    A document that no longer has a known word or language is deleted. Return the change in the number of documents of
-    each language.
+    Their ids are those of the column "id" or, if there is none, ``numbered``. A document that no longer has a known
+    word or language is deleted. Return the change in the number of documents of each language.
     """
     model, store = snapshot.model, snapshot.store
+    rows = in_model_languages(rows, model.langs, counts)
     texts = {column: rows[column].to_pylist() for column in ("concept", "lang", "title", "url", "text")}
     for column in ("title", "text"):  # PostgreSQL cannot store NUL; to the model it is a space as well
         texts[column] = [text.replace("\0", " ") for text in texts[column]]
     langs = texts["lang"]
     fields = rows[FIELDS].to_pylist()
     contents = [_content_digest(*content) for content in zip(zip(*texts.values(), strict=True), fields, strict=True)]
-    stored = store.digests(ids)
+    if "id" in rows.column_names:
+        ids = rows["id"].to_pylist()
+        stored = store.digests(ids)
+    else:
+        ids, stored = numbered.assign(store, langs, texts["concept"], contents)
     changed, unknown = [], []
     for i, document_id in enumerate(ids):
-        if langs[i] not in model.langs:
+        if document_id is None:
+            counts.duplicates += 1
+        elif langs[i] not in model.langs:
             unknown.append(i)
         elif stored.get(document_id) == contents[i]:
             counts.unchanged += 1
@@ -259,6 +232,26 @@ def write_documents(snapshot: Snapshot, rows: pa.Table, ids: list[str], counts: 
     return growth
 
 
+def check_dropped(documents: Mapping[str, int], langs: Sequence[str], drop_languages: str | Sequence[str]) -> None:
+    """Raise an error if documents are in a language that a model lacks, unless it is in ``drop_languages``.
+
+    ``documents`` is their number by language, ``langs`` are the languages of the model.
+    """
+    chosen = drop_languages.split(",") if isinstance(drop_languages, str) else drop_languages
+    dropped = {canonical_code(lang): lang for lang in text_list(chosen, "drop_languages")}
+    missing = {lang: count for lang, count in documents.items() if count and find_text_language(lang, langs) is None}
+    if kept := [given for lang, given in dropped.items() if lang not in missing and lang in documents]:
+        raise Cr5Error(
+            f"`drop_languages` has {', '.join(kept)}, which the model knows, so that these documents stay; leave it out"
+        )
+    if lost := {lang: count for lang, count in missing.items() if lang not in dropped}:
+        counts = ", ".join(f"{lang} {count:,}" for lang, count in lost.items())
+        raise Cr5Error(
+            f"reindexing would delete {plural(sum(lost.values()), 'document')} in languages that the model lacks "
+            f'({counts}); use a model that has them, or delete them with `drop_languages="{",".join(missing)}"`'
+        )
+
+
 def copy_documents(
     source: Snapshot, target: Snapshot, settings: IngestSettings, progress: ProgressCallback
 ) -> IngestCounts:
@@ -266,10 +259,9 @@ def copy_documents(
     counts, total = IngestCounts(), sum(source.store.count().values())
     batches = source.store.scan(DOCUMENT_COLUMNS, batch_rows=settings.batch_rows)
     for merged in merge_batches(batches, settings.batch_rows, settings.batch_bytes):
-        rows = in_model_languages(merged, target.model.langs, counts)
-        write_documents(target, rows, rows["id"].to_pylist(), counts)
+        write_documents(target, merged, NumberedIds(), counts)
         progress(Progress("reindex", counts.total, total))
-    warn_of_blank(counts)
+    warn_of_counts(counts)
     return counts
 
 

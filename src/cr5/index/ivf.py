@@ -42,11 +42,11 @@ STRINGS = ("id", "concept", "lang", "title", "url", "fields")
 MAX_SEGMENT_ROWS = 2**20
 LANGUAGE_STRIDE = 2**14  # group = list * LANGUAGE_STRIDE + language; more than there are languages
 # A query is compared with at least the largest of these numbers of rows; a quarter is in the languages searched.
-MIN_SCANNED_ROWS = 160_000
+MIN_SCANNED_ROWS = 110_000
 MIN_SCANNED_SHARE = 0.02  # share of all rows
 SCANNED_ROWS_PER_HIT = 20
 LANGUAGE_FRACTION = 4
-REFINED_ROWS_PER_HIT, MIN_REFINED_ROWS = 5, 400  # rows that are compared by their quantised vectors
+REFINED_ROWS_PER_HIT, MIN_REFINED_ROWS = 5, 800  # rows that are compared by their quantised vectors
 FINE_STEPS = 254
 ROWS_AT_ONCE = 2**14  # rows decoded at a time
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
@@ -194,6 +194,11 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
         return [segment.ranges(groups) for segment in self.segments]
 
     @cached_property
+    def centroid_codes(self) -> Codes:
+        """The centroids, quantised: lists are chosen by one byte a number, which is read in a quarter of the time."""
+        return quantise(self.centroids)
+
+    @cached_property
     def list_sizes(self) -> Ints:
         """The number of rows of each list and language (lists x languages)."""
         return np.asarray(sum(ends - begins for begins, ends in self.ranges))
@@ -226,10 +231,11 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
         searched. With ``allowed``, only the rows whose slots are: more lists are read, so that as many of them are
         compared.
         """
-        from cr5.retrieval.kernels import multiply_vector
+        from cr5.retrieval.kernels import multiply_bytes
 
-        columns = np.array([i for i, lang in enumerate(self.langs) if langs is None or lang in langs], np.int64)
-        products = multiply_vector(self.centroids, vector)
+        columns = [i for i, lang in enumerate(self.langs) if langs is None or lang in langs]
+        runs = _runs(columns)
+        products = multiply_bytes(self.centroid_codes.scale, self.centroid_codes.coarse, vector)
         order = np.argsort(-products)
         enough = max(min_scanned_rows, int(MIN_SCANNED_SHARE * len(self)), SCANNED_ROWS_PER_HIT * k)
         if allowed is not None:
@@ -243,9 +249,9 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
         lists = order[: 1 + int(max(scanned))]
         refined = max(MIN_REFINED_ROWS, REFINED_ROWS_PER_HIT * k)
         candidates, estimates = np.full(refined, -1, np.int64), np.full(refined, -np.inf, np.float32)
-        query, bases = sign_codes.encode_query(vector), np.repeat(products[lists], len(columns))
+        query, bases = sign_codes.encode_query(vector), np.repeat(products[lists], len(runs[0]))
         for segment, offset, ranges in zip(self.segments, self.offsets, self.ranges, strict=False):
-            begins, ends = (bounds[lists[:, None], columns].ravel() for bounds in ranges)
+            begins, ends = (bounds[lists][:, run].ravel() for bounds, run in zip(ranges, runs, strict=True))
             signs, is_live = segment.signs(self.centroids), live[offset : offset + segment.size]
             sign_codes.keep_nearest(signs, is_live, begins, ends, bases, query, offset, estimates, candidates)
         candidates = candidates[candidates >= 0]
@@ -337,6 +343,12 @@ class IvfIndex(SegmentedIndex[VectorSegment]):
         return np.concatenate(rows)
 
 
+def _runs(numbers: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The first and the last numbers of runs of neighbouring ones."""
+    known = set(numbers)
+    return [i for i in numbers if i - 1 not in known], [i for i in numbers if i + 1 not in known]
+
+
 # Writing, by one process at a time
 
 
@@ -412,7 +424,7 @@ def _quantise_rows(rows: pa.Table, centroids: Floats, langs: list[str]) -> pa.Ta
         columns["text"] = compressed(rows["text"].to_pylist())
     columns |= {
         "key": pa.array(hash_texts(rows["id"].to_pylist())),
-        "group": pa.array(groups),
+        "group": pa.array(groups, pa.int32()),
         "scale": pa.array(codes.scale),
         "coarse": _matrix_to_bytes(codes.coarse),
         "fine": _matrix_to_bytes(codes.fine),
@@ -433,7 +445,7 @@ def _with_signs(table: pa.Table, centroids: Floats) -> pa.Table:
 
 
 def _sort_by_group(tables: Sequence[pa.Table]) -> VectorSegment:
-    table = pa.concat_tables(tables)
+    table = pa.concat_tables(tables, promote_options="permissive")  # earlier versions wrote groups as int64
     return VectorSegment(table.take(np.argsort(table["group"].to_numpy(), kind="stable")))
 
 

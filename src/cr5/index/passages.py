@@ -8,6 +8,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from cr5._typing import Array
@@ -17,12 +18,13 @@ from cr5.features.tokeniser import EAST_ASIAN, SOUTHEAST_ASIAN
 from cr5.index.filters import Where
 from cr5.index.recent import cached_for_recent_texts
 from cr5.index.stores.rows import PASSAGE_SEPARATOR
-from cr5.index.terms import QueryWord
+from cr5.index.terms import QueryKeys, QueryWord
 
 if TYPE_CHECKING:  # a snapshot has the settings
     from cr5.index.snapshot import Snapshot
 
 MIN_PASSAGE_WORDS = 10
+RECENT_IDS = 2**14  # ids of passages whose parts are remembered
 MAX_OVERLAP_SHARE = 1 / 3  # largest part of a passage that overlaps, so that the starts of passages are in order
 MAX_UNSPLIT_SHARE = 1.5  # a document of up to this many times the words of a passage is not split
 MAX_WORD_CHARACTERS = 40
@@ -113,6 +115,7 @@ def passage_id(document_id: str, number: int) -> str:
     return f"{document_id}{PASSAGE_SEPARATOR}{number}"
 
 
+@lru_cache(RECENT_IDS)
 def parse_passage_id(row_id: str) -> tuple[str, int]:
     """The id of the document that a passage belongs to, and the number of the passage."""
     document_id, _, number = row_id.rpartition(PASSAGE_SEPARATOR)
@@ -165,7 +168,7 @@ def nearest_passages(
 
 
 def search_passage_terms(
-    snapshot: "Snapshot", words: Sequence[QueryWord], lang: str, k: int, *, where: Where | None = None
+    snapshot: "Snapshot", words: Sequence[QueryWord] | QueryKeys, lang: str, k: int, *, where: Where | None = None
 ) -> list[PassageByWords]:
     """The k passages of a language with the largest BM25 of weighted words, best first; none without passages.
 

@@ -1,7 +1,7 @@
 """The query path: analyse the query, find candidates and their relevance, group, cut to a page, read the hits."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from numbers import Real
@@ -12,7 +12,8 @@ import numpy as np
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, one_of
 from cr5.index import passages
-from cr5.index.candidates import Candidate, Candidates, best_first
+from cr5.index.candidates import WORDS, Candidate, Candidates, best_first
+from cr5.index.field_names import unknown_fields
 from cr5.index.filters import Where, field_value
 from cr5.index.grouping import group_versions
 from cr5.index.hybrid import FoundCandidates, HybridSearch, read_titles
@@ -21,11 +22,12 @@ from cr5.index.query_words import best_form_boosts, suggest
 from cr5.index.results import DOCUMENT_COLUMNS, SearchHit, SearchResult, Version
 from cr5.index.search import nearest
 from cr5.index.snapshot import Snapshot
-from cr5.index.terms import different_words
+from cr5.index.terms import word_finder
 from cr5.retrieval.top_k import Measure
 
 Mode: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Grouping: TypeAlias = Literal["concept"]
+WordFinder: TypeAlias = Callable[[str], Mapping[str, int]]  # of ``word_finder``
 MAX_HITS = 1000  # hits on all pages together
 PREFERENCE = 0.03  # added to the relevance of hits in the preferred language
 SURE_CONFIDENCE = 0.95  # a language guessed with at least this confidence is taken as certain
@@ -71,8 +73,17 @@ def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: Se
     )
     prefer = None if options.prefer is None else index_language(snapshot, options.prefer)
     if options.mode == "dense":
-        return _search_dense(snapshot, encoded, list(dict.fromkeys(chosen)), options)
-    wanted, langs = options.k + options.offset, list(dict.fromkeys(chosen))
+        result = _search_dense(snapshot, encoded, list(dict.fromkeys(chosen)), options)
+    else:
+        result = _search_hybrid(snapshot, encoded, list(dict.fromkeys(chosen)), prefer, options)
+    return replace(result, warnings=unknown_fields(snapshot.store, options.where, options.sort, result.hits))
+
+
+def _search_hybrid(
+    snapshot: Snapshot, encoded: Query, langs: Sequence[str], prefer: str | None, options: SearchOptions
+) -> SearchResult:
+    """The documents that match the words, and those nearest to the feedback documents or to the vector of a query."""
+    wanted = options.k + options.offset
     depth = MAX_HITS if options.sort else 2 * wanted  # what is sorted is the same for all pages
     stages = HybridSearch(snapshot, encoded, langs, depth, options.where, options.measure)
     found = stages.run(only_words=options.mode == "lexical")
@@ -99,23 +110,40 @@ def analyse_query(snapshot: Snapshot, query: str | Query, lang: str | None) -> Q
     """A text as a query: its language, tokens and vector.
 
     If the guess of its language is uncertain, the language whose documents contain most of its words is taken or, if
-    none contains any, the one that has the most similar words.
+    none contains any, the one that has the most similar words. Of several, it is the one with the largest P(lang |
+    text) n, where n is the number of documents with the words: a word of several languages, such as Python, is probably
+    meant in one in which much is found. If the text has no words, n is the number of all documents.
     """
     encoded = encode_query(snapshot, query, lang)
-    if not encoded.guessed or encoded.confidence >= SURE_CONFIDENCE or not encoded.tokens:
+    if not encoded.guessed:
         return encoded
-    present = {}
-    for other in snapshot.model.langs:
-        words = snapshot.model.settings.tokeniser.words(encoded.text, other)
+    model, stats = snapshot.model, snapshot.store.full_text_stats()
+    documents = {other: stats[other].documents if other in stats else 0 for other in model.langs}
+    if encoded.tokens and _is_certain(encoded, documents):
+        return encoded
+    present, matches = {}, {}
+    for other in model.langs:
+        words = model.settings.tokeniser.words(encoded.text, other)
         found = snapshot.store.document_frequencies(words, other)
         present[other] = sum(found[word] > 0 for word in words) / max(len(words), 1)
-    if not any(present.values()):
+        matches[other] = sum(found.values())
+    if not any(matches.values()):
         present = {other: best_form_boosts(snapshot.store, encoded.tokens, other) for other in present}
-    best = max(present.values())
-    if present[encoded.lang] == best:
+        matches = dict.fromkeys(matches, 1) if encoded.tokens or not any(documents.values()) else documents
+    probabilities, best = model.language_probabilities(encoded.text), max(present.values())
+    weights = {other: probabilities[other] * n for other, n in matches.items() if present[other] == best}
+    likely = max(weights, key=weights.__getitem__)
+    if likely == encoded.lang:
         return encoded
-    likely = max(present, key=present.__getitem__)  # the first of several
-    return replace(encode_query(snapshot, encoded.text, likely), guessed=True, confidence=encoded.confidence)
+    return replace(encode_query(snapshot, encoded.text, likely), guessed=True, confidence=probabilities[likely])
+
+
+def _is_certain(query: Query, documents: Mapping[str, int]) -> bool:
+    """Whether the guess of a language is certain, also if all other languages have as many documents as any."""
+    if query.confidence < SURE_CONFIDENCE or not documents[query.lang]:
+        return query.confidence >= SURE_CONFIDENCE
+    own, others = query.confidence * documents[query.lang], (1 - query.confidence) * max(documents.values())
+    return own >= SURE_CONFIDENCE * (own + others)
 
 
 def _search_dense(snapshot: Snapshot, query: Query, langs: Sequence[str], options: SearchOptions) -> SearchResult:
@@ -182,7 +210,9 @@ def _read_hits(
     unread = [group[0].id for group in groups if group[0].id not in found.records]
     row_of = found.records | {row["id"]: row for row in snapshot.store.records(unread, DOCUMENT_COLUMNS)}
     shown_documents = [(group[0], row_of[group[0].id]["text"]) for group in groups if group[0].id in row_of]
-    passage_of = _best_passages(snapshot, query, found, shown_documents)
+    tokeniser, langs = snapshot.model.settings.tokeniser, {candidate.lang for candidate, _ in shown_documents}
+    words_of = {lang: word_finder(tokeniser, lang) for lang in langs}
+    passage_of = _best_passages(snapshot, query, found, shown_documents, words_of)
     hits = []
     for group in groups:
         shown = group[0]
@@ -197,7 +227,7 @@ def _read_hits(
                     vector=shown.vector,
                     parts=best.parts,
                     passage=(begin, end),
-                    words=_matching_words(snapshot, found, shown.lang, row["title"], row["text"][begin:end]),
+                    words=_matching_words(found, shown.lang, words_of, row["title"], row["text"][begin:end]),
                     versions=tuple(versions.get(shown.id, ())),
                 )
             )
@@ -228,42 +258,59 @@ def _versions(
 
 
 def _best_passages(
-    snapshot: Snapshot, query: Query, found: FoundCandidates, shown: Sequence[tuple[Candidate, str]]
+    snapshot: Snapshot,
+    query: Query,
+    found: FoundCandidates,
+    shown: Sequence[tuple[Candidate, str]],
+    words_of: Mapping[str, WordFinder],
 ) -> dict[str, tuple[int, int]]:
     """For each document, start and end of the passage that matches best: by its words, or else by its vector."""
-    best, undecided = dict[str, tuple[int, int]](), list[tuple[Candidate, tuple[tuple[int, int], ...]]]()
+    best, undecided = dict[str, tuple[int, int]](), list[tuple[Candidate, Sequence[tuple[int, int]], list[str]]]()
+    all_keys: list[str] = []
     settings = snapshot.passage_settings
     for candidate, text in shown:
         spans = passages.passage_spans(text, settings) if settings else ()
-        number = _passage_with_words(snapshot, found, candidate, [text[begin:end] for begin, end in spans])
+        number = _passage_with_words(found, candidate, text, spans, words_of)
         best[candidate.id] = spans[number] if spans else (0, len(text))
         if spans and number < 0:
             best[candidate.id] = spans[0]
-            undecided.append((candidate, spans))
-    ids = [passages.passage_id(candidate.id, i + 1) for candidate, spans in undecided for i in range(len(spans))]
-    rows = snapshot.passages.candidates(ids) if snapshot.passages and ids else None
-    vector_of = dict(zip(rows.ids, rows.vectors, strict=True)) if rows else {}
-    for candidate, spans in undecided:
-        vector = query.vector if candidate.lang == query.lang else found.vector
-        keys = [passages.passage_id(candidate.id, i + 1) for i in range(len(spans))]
-        cosines = [float(vector_of[key] @ vector) if key in vector_of else -np.inf for key in keys]
-        best[candidate.id] = spans[int(np.argmax(cosines))]
+            keys = [passages.passage_id(candidate.id, i + 1) for i in range(len(spans))]
+            undecided.append((candidate, spans, keys))
+            all_keys += keys
+    if not all_keys or snapshot.passages is None:
+        return best
+    rows = snapshot.passages.candidates(all_keys)
+    products = (rows.vectors @ np.stack([query.vector, found.vector], axis=1)).tolist()
+    products_of = dict(zip(rows.ids, products, strict=True))
+    for candidate, parts, keys in undecided:
+        column = 0 if candidate.lang == query.lang else 1
+        cosines = [products_of[key][column] if key in products_of else -np.inf for key in keys]
+        best[candidate.id] = parts[cosines.index(max(cosines))]
     return best
 
 
-def _passage_with_words(snapshot: Snapshot, found: FoundCandidates, candidate: Candidate, texts: Sequence[str]) -> int:
+def _passage_with_words(
+    found: FoundCandidates,
+    candidate: Candidate,
+    text: str,
+    spans: Sequence[tuple[int, int]],
+    words_of: Mapping[str, WordFinder],
+) -> int:
     """The number, from 0, of the passage of a document whose words match best; -1 if none has any."""
-    if 1 <= candidate.passage <= len(texts):
+    if 1 <= candidate.passage <= len(spans):
         return candidate.passage - 1
-    if "words" not in candidate.parts or not texts:
+    if not candidate.part_values[WORDS] or not spans:
         return -1
-    words, tokeniser = found.queries[candidate.lang], snapshot.model.settings.tokeniser
-    shares = [words.share_in(found_words) for found_words in different_words(tokeniser, texts, candidate.lang)]
-    return int(np.argmax(shares)) if max(shares) > 0 else -1  # only the title or the concept has words of the query
+    query_words, find_words = found.queries[candidate.lang], words_of[candidate.lang]
+    shares = [query_words.share_in(find_words(text[begin:end])) for begin, end in spans]
+    most = max(shares)
+    return shares.index(most) if most > 0 else -1  # only the title or the concept has words of the query
 
 
-def _matching_words(snapshot: Snapshot, found: FoundCandidates, lang: str, *texts: str) -> tuple[str, ...]:
+def _matching_words(
+    found: FoundCandidates, lang: str, words_of: Mapping[str, WordFinder], *texts: str
+) -> tuple[str, ...]:
     """The words of texts that match words of the query, except words that weigh little beside the others."""
     terms = found.queries[lang].highlighted_terms if lang in found.queries else set()
-    parts = different_words(snapshot.model.settings.tokeniser, texts, lang) if terms else []
+    parts = [*map(words_of[lang], texts)] if terms else []
     return tuple(dict.fromkeys(word for part in parts for word in sorted(terms & part.keys(), key=part.__getitem__)))

@@ -5,8 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from cr5._typing import Array
-from cr5.corpus.language_names import no_such_language
-from cr5.corpus.languages import find_language, find_text_language
+from cr5.corpus.languages import find_language, find_text_language, no_such_language
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error
 from cr5.index.snapshot import Snapshot

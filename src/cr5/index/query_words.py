@@ -12,9 +12,9 @@ from functools import cached_property
 from itertools import pairwise
 
 from cr5.index.stores.base import Store
-from cr5.index.terms import QueryWord
+from cr5.index.terms import QueryKeys, QueryWord
 from cr5.retrieval.function_words import is_function_word
-from cr5.retrieval.word_forms import Form, find_forms, with_regular_forms
+from cr5.retrieval.word_forms import Form, LanguageForms
 
 FUNCTION_WORD_SHARE = 0.3  # factor of the weight of a function word
 KNOWN_WORD_FORMS = 0.6  # factor of the boosts of a word's forms if the index has the word itself
@@ -54,6 +54,11 @@ class WeightedQuery:
         ]
 
     @cached_property
+    def keys(self) -> QueryKeys:
+        """These words as arrays."""
+        return QueryKeys.make(self.for_bm25, self.lang)
+
+    @cached_property
     def for_titles(self) -> list[QueryWord]:
         """The words that titles are compared with: no function words, unless there are no others.
 
@@ -73,8 +78,11 @@ class WeightedQuery:
         return {term for word in self.words if word.weight >= threshold for term in word.terms}
 
     def share_in(self, words: Collection[str]) -> float:
-        """The share of the query that some words match, however often they occur, from 0 to 1."""
-        return _share_in(self.words, set(words))
+        """The share of the query that some words match, however often they occur, from 0 to 1.
+
+        ``words`` are a set or a mapping, in which a word is found at once.
+        """
+        return _share_in(self.words, words)
 
     def title_match(self, title: Collection[str], idf: dict[str, float]) -> float:
         """How well a title, as words in order, and the query match, from 0 to 1.
@@ -109,11 +117,17 @@ def effective_number(weights: Iterable[float]) -> float:
     return sum(values) ** 2 / squares if squares else 0.0
 
 
-def _share_in(words: Sequence[QueryWord], present: set[str]) -> float:
+def _share_in(words: Sequence[QueryWord], present: Collection[str]) -> float:
     """The share of some words, by weight, that others match."""
-    boosts = [max((b for term, b in word.terms.items() if term in present), default=0.0) for word in words]
-    total = sum(word.weight for word in words)
-    return sum(word.weight * boost for word, boost in zip(words, boosts, strict=True)) / total if total else 0.0
+    total = matched = 0.0
+    for weight, terms in words:
+        best = 0.0
+        for term, boost in terms.items():
+            if boost > best and term in present:
+                best = boost
+        total += weight
+        matched += weight * best
+    return matched / total if total else 0.0
 
 
 def match_forms(store: Store, tokens: Sequence[str], lang: str) -> WeightedQuery:
@@ -127,10 +141,9 @@ def match_forms(store: Store, tokens: Sequence[str], lang: str) -> WeightedQuery
     In a language where most words have accents, a query without any matches words with them fully.
     """
     words = list(dict.fromkeys(tokens))
-    dictionaries = store.term_dictionaries(lang) if len(words) <= MAX_WORDS_WITH_FORMS else []
-    is_unaccented = all(map(str.isascii, words)) and any(part.is_accented for part in dictionaries)
-    found_forms = {word: find_forms(dictionaries, word, is_unaccented=is_unaccented) for word in words}
-    forms = {word: with_regular_forms(dictionaries, word, found) for word, found in found_forms.items()}
+    known = store.word_forms(lang) if len(words) <= MAX_WORDS_WITH_FORMS else LanguageForms([])
+    is_unaccented = known.is_accented and all(map(str.isascii, words))
+    forms = {word: known.find_with_regular(word, is_unaccented=is_unaccented) for word in words}
     terms = {form.word for found in forms.values() for form in found} | set(words)
     idf = store.inverse_document_frequencies(terms, lang)
     is_present = {word: any(form.kind == "same" for form in found) for word, found in forms.items()}
@@ -173,8 +186,10 @@ def match_literally(store: Store, in_query_language: WeightedQuery, tokens: Sequ
 
 def best_form_boosts(store: Store, tokens: Sequence[str], lang: str) -> float:
     """How well a language's words match those of a query: the sum over these of the boost of the best form."""
-    parts = store.term_dictionaries(lang) if len(tokens) <= MAX_WORDS_WITH_FORMS else []
-    return sum(max((form.boost for form in find_forms(parts, word)), default=0.0) for word in tokens)
+    if len(tokens) > MAX_WORDS_WITH_FORMS:
+        return 0.0
+    known = store.word_forms(lang)
+    return sum(max((form.boost for form in known.find(word)), default=0.0) for word in tokens)
 
 
 def suggest(text: str, matched: WeightedQuery, is_known: Callable[[str], bool]) -> str | None:

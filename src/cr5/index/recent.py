@@ -6,16 +6,18 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-MAX_CHARACTERS = 4000  # the results of longer texts are not cached
-RECENT_TEXTS = 2**11
+SHORT_CHARACTERS, MAX_CHARACTERS = 100, 4000  # the results of longer texts are not cached
+RECENT_SHORT, RECENT_TEXTS = 2**13, 2**11  # titles do not replace texts
 
 
 def cached_for_recent_texts(function: Callable[..., Result]) -> Callable[..., Result]:
     """A function of a text and of other hashable arguments whose results, which must be immutable, are cached."""
-    recent = lru_cache(RECENT_TEXTS)(function)
+    short, recent = lru_cache(RECENT_SHORT)(function), lru_cache(RECENT_TEXTS)(function)
 
     @wraps(function)
     def cached(text: str, *rest: Any) -> Result:
+        if len(text) <= SHORT_CHARACTERS:
+            return short(text, *rest)
         return recent(text, *rest) if len(text) <= MAX_CHARACTERS else function(text, *rest)
 
     return cached

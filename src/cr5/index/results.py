@@ -80,13 +80,14 @@ class SearchResult:
     """A query and its hits, best first; ``background`` is the sample of the index that CSLS was computed with.
 
     It can be used like the list of its hits. ``suggestion`` is the query with similar words instead of those that the
-    index does not have.
+    index does not have. ``warnings`` are sentences on fields that the search names and no document has.
     """
 
     query: Query
     hits: list[SearchHit]
     background: Background = field(compare=False, repr=False)
     suggestion: str | None = None
+    warnings: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.hits)

@@ -12,12 +12,12 @@ that has none, and missing if an earlier version wrote the index.
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from cr5.corpus.texts import one_path
 from cr5.errors import Cr5Error, IndexBusyError, ModelFileError
@@ -26,11 +26,13 @@ from cr5.index.passages import PassageSettings
 from cr5.index.stores.base import FOLDER_ADDRESS, Location, Store
 from cr5.index.stores.registry import store_for
 from cr5.model import Cr5
-from cr5.storage.atomic import Stamp, discard, file_stamp
+from cr5.storage.atomic import FULL_DISK_ERRNOS, Stamp, discard, file_stamp
 from cr5.storage.json_files import read_json, write_json
 from cr5.storage.locks import locked
 from cr5.storage.model_files import has_model, open_model
-from cr5.storage.output_paths import check_folder_writable
+from cr5.storage.output_paths import check_folder_writable, naming_os_errors
+
+Result = TypeVar("Result")
 
 FORMAT = 1
 INDEX_FILE = "index.json"
@@ -68,6 +70,11 @@ class Snapshot(NamedTuple):
         """A copy for one search, whose stores stay at the version that is newest now."""
         passages = None if self.passages is None else self.passages.pinned()
         return self._replace(store=self.store.pinned(), passages=passages)
+
+    def search(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Call a function with a pinned copy, and with arguments, as soon as the store lets this thread search."""
+        with self.store.search_limit:
+            return function(self.pinned(), *arguments)
 
     def close(self) -> None:
         """Close the stores."""
@@ -110,6 +117,31 @@ def create_snapshot(
         loaded, background = Cr5.load(folder / "model"), Background.empty(langs, rank)
         opened.pop_all()
         return Snapshot(record, folder, store, loaded, background, passage_store)
+
+
+def next_snapshot(index_folder: Path, active: Snapshot, model: Path, address: str | None) -> Snapshot:
+    """The snapshot that is to replace the active one, with another model: what an interrupted call left, or a new one.
+
+    What was made with yet another model must have been removed.
+    """
+    number = active.number + 1
+    if unfinished := read_unfinished(index_folder, number):
+        return open_snapshot(index_folder, unfinished, address)
+    passages = active.passage_settings if "passages" in active.record else PassageSettings()
+    return create_snapshot(index_folder, model, address or active.record["store"], number, passages)
+
+
+@contextmanager
+def removed_if_disk_full(index_folder: Path, address: str | None) -> Iterator[None]:
+    """Remove the snapshot that is being made if the disk is full, so that it does not stay full."""
+    try:
+        with naming_os_errors(index_folder):
+            yield
+    except OSError as error:
+        if error.errno in FULL_DISK_ERRNOS:
+            with suppress(Exception):  # the first error is the one to raise
+                remove_stale(index_folder, [read_index_file(index_folder)["generation"]], address)
+        raise
 
 
 def add_passage_store(active: Snapshot, address: str | None) -> dict[str, Any]:
@@ -268,7 +300,7 @@ def read_index_file(index_folder: Path) -> dict[str, Any]:
 
 def index_stamp(index_folder: Path) -> Stamp:
     """A value that changes whenever ``index.json`` is replaced."""
-    return file_stamp(index_folder / INDEX_FILE)
+    return file_stamp(f"{index_folder}{os.sep}{INDEX_FILE}")  # a Path would take as long to join as the file to stat
 
 
 def model_digest(model: Path) -> str:
@@ -306,7 +338,17 @@ def activate(index_folder: Path, record: Mapping[str, Any]) -> None:
     write_json(index_folder / INDEX_FILE, record)
 
 
-def describe_missing(active: Snapshot, stats: Mapping[str, Any]) -> str | None:
+def about(active: Snapshot) -> dict[str, Any]:
+    """What ``Index.about`` returns."""
+    stats = active.store.stats() | {"passages": 0}
+    if active.passages is not None:
+        passages = active.passages.stats()
+        stats |= {"passages": passages["rows"], "bytes": stats["bytes"] + passages["bytes"]}
+    own = {"generation": active.number, "background": active.background.sizes}
+    return {"documents": active.store.count()} | own | stats | {"outdated": _describe_missing(active, stats)}
+
+
+def _describe_missing(active: Snapshot, stats: Mapping[str, Any]) -> str | None:
     """What is missing from an index written by an earlier version, and how to add it; None if nothing is."""
     missing, kept = stats["rows"] - stats["full_text"], active.record.get("passages", {"complete": False})
     lacks = [f"{missing:,} documents cannot be found by their words"] if missing else []

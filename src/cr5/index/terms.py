@@ -96,23 +96,24 @@ def _key(term: str, lang: str) -> int:
     return int.from_bytes(digest(_qualified(term, lang), 8), "little")
 
 
-def different_words(tokeniser: Tokeniser, texts: Iterable[str], lang: str) -> list[Mapping[str, int]]:
-    """The words of titles or texts, each once, in order and numbered; those of recent ones, not very long, are kept."""
-    of_short, of_long, of_any = _word_finders(tokeniser, lang)
-    return [
-        (of_short if len(text) <= SHORT_CHARACTERS else of_long if len(text) <= LONG_CHARACTERS else of_any)(text)
-        for text in texts
-    ]
-
-
 @lru_cache(RECENT_LANGUAGES)
-def _word_finders(tokeniser: Tokeniser, lang: str) -> tuple[Callable[[str], Mapping[str, int]], ...]:
-    """Functions for short, long and any texts; the first two remember some."""
+def word_finder(tokeniser: Tokeniser, lang: str) -> Callable[[str], Mapping[str, int]]:
+    """A function that gives the words of a title or text, each once, in order and numbered.
+
+    It remembers those of recent texts, if they are not very long.
+    """
 
     def find(text: str) -> Mapping[str, int]:
         return {word: number for number, word in enumerate(dict.fromkeys(tokeniser.words(text, lang)))}
 
-    return lru_cache(RECENT_SHORT)(find), lru_cache(RECENT_LONG)(find), find
+    of_short, of_long = lru_cache(RECENT_SHORT)(find), lru_cache(RECENT_LONG)(find)
+
+    def find_or_recall(text: str) -> Mapping[str, int]:
+        if len(text) <= SHORT_CHARACTERS:
+            return of_short(text)
+        return of_long(text) if len(text) <= LONG_CHARACTERS else find(text)
+
+    return find_or_recall
 
 
 def count_terms(

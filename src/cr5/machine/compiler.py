@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any, overload
 
 import numba
+from llvmlite import ir
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 
@@ -41,3 +43,20 @@ def _user_has_folder() -> bool:
 def count_bits(_: Any, word: Any) -> Any:
     """The number of bits of a 64-bit word that are set, as int64, in compiled functions."""
     return numba.int64(numba.uint64), lambda _context, builder, _signature, arguments: builder.ctpop(arguments[0])
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch(_: Any, array: Any, position: Any) -> Any:
+    """Load the cache line of an element of a one-dimensional array that is read soon, in compiled functions."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = context.make_array(array)(context, builder, arguments[0])
+        element = cgutils.get_item_pointer(context, builder, array, made, [arguments[1]])
+        pointer, number = builder.bitcast(element, ir.IntType(8).as_pointer()), ir.IntType(32)
+        name = "llvm.prefetch.p0i8" if "*" in str(pointer.type) else "llvm.prefetch.p0"
+        kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        builder.call(function, [pointer, number(0), number(3), number(1)])  # to read, into all caches, data
+        return context.get_dummy_value()
+
+    return numba.void(array, numba.int64), generate

@@ -17,12 +17,12 @@ from cr5.errors import CorpusError, Cr5Error, Cr5TypeError, FitNeeded, Interrupt
 from cr5.exchange.export import ExportedLanguage, ExportFormat, check_target, export
 from cr5.features.tfidf import Idf, Tf
 from cr5.machine import package_versions
+from cr5.model import reports
 from cr5.model.derived import TrainedParts, merge, quantise, subset
 from cr5.model.memory_languages import Languages, MemoryLanguages
-from cr5.model.reports import check_enlarged, describe_interruption, ridge_of, space_digest, with_language
 from cr5.model.text_encoder import TextEncoder
 from cr5.model.trained_languages import TrainedLanguages, find_to_load
-from cr5.progress import ProgressCallback, no_progress, stop_fit_on_interrupt
+from cr5.progress import ProgressCallback, fit_interrupt, no_progress, stop_fit_on_interrupt
 from cr5.settings import (
     Metric,
     Rank,
@@ -182,8 +182,9 @@ class Cr5(TextEncoder):
         default on ``threads`` cores of this machine, or all of them. ``checkpoint`` names a file from which an
         interrupted fit continues. Ctrl-C raises ``KeyboardInterrupt``, and the model is as it was before; with a
         ``checkpoint``, the first Ctrl-C does so after the current step, which is saved, the second at once. With
-        ``on_interrupt="return"``, the first Ctrl-C after the documents are read ends the fit after the current step and
-        keeps the model as it is at that point, with the warning ``Interrupted``; the second raises.
+        ``on_interrupt="return"``, the first Ctrl-C after the documents are read ends the fit after the current step,
+        with the warning ``Interrupted``; the second raises. The model is then as far as the fit came; but one that was
+        finished before stays as it was, since an unfinished model never replaces a finished one.
 
         ``extendable`` keeps a vector of every concept, to which ``add_language`` fits a further language. None does so
         if that adds at most a fifth to the size of the model; ``report["concept_targets"]`` says what was decided.
@@ -216,16 +217,15 @@ class Cr5(TextEncoder):
         ``add_language``.
         """
         self._languages.check_fitted()
-        kept: dict[str, Any] = {"ridge": ridge_of(self._report), "strings_weight": self.view_weights["strings"]}
+        kept: dict[str, Any] = {"ridge": reports.ridge_of(self._report), "strings_weight": self.view_weights["strings"]}
         before, settings = self._report, dataclasses.replace(self.settings, **kept)
         self._fit(
             documents, settings, on_error=on_error, skipped=skipped, engine=engine, checkpoint=checkpoint,
             threads=threads, progress=progress, on_interrupt=on_interrupt, extendable=extendable,
             earlier=self._language_maps(),
         )  # fmt: skip
-        names = ("ridge_path", "ridge_queries", "ridge_shares", "ridge_note", "strings_weight_path")
-        self._report |= {name: before[name] for name in names if name in before}
-        self._report["updated"] = {name: before.get(name) for name in ("concepts", "energy", "languages")}
+        if self._report is not before:  # the update was not interrupted
+            self._report = reports.with_update(self._report, before)
         return self
 
     def _fit(
@@ -264,19 +264,23 @@ class Cr5(TextEncoder):
             corpus.require_shared()
         if earlier is not None:
             read = {lang: len(counted) for lang, counted in corpus.languages.items()}
-            check_enlarged(self._report["languages"], self.langs, read)
+            reports.check_enlarged(self._report["languages"], self.langs, read)
         with stop_fit_on_interrupt(on_interrupt, checkpoint, progress) as should_stop:
             (languages, report), targets = train_with_targets(
                 corpus, settings, extendable=extendable, earlier=earlier, engine=engine, checkpoint=checkpoint,
                 progress=progress, should_stop=should_stop,
             )  # fmt: skip
+        if report["interrupted"]:
+            if on_interrupt == "raise":
+                raise fit_interrupt(checkpoint)
+            warn(reports.describe_interruption(report, settings.tol, self._report, checkpoint), Interrupted)
+            if reports.is_finished(self._report):
+                return self
         if earlier is None:
             self.settings = settings
         report["corpus"]["skipped"] = counter.since(before)
-        report |= {"space": space_digest(settings, report), "versions": package_versions()}
+        report |= {"space": reports.space_digest(settings, report), "versions": package_versions()}
         self._set_trained(MemoryLanguages(languages, targets), report)
-        if report["interrupted"]:
-            warn(describe_interruption(report, self.settings.tol), Interrupted)
         return self
 
     def add_language(
@@ -316,7 +320,7 @@ class Cr5(TextEncoder):
         code, targets = canonical_code(lang), self._languages.targets()
         if (known := find_language(code, self.langs)) and not replace:
             raise Cr5Error(f"the model already has the language {known}; pass `replace=True` to learn it again")
-        own_ridge = ridge_of(self._report)
+        own_ridge = reports.ridge_of(self._report)
         ridge = make_settings(ridge=own_ridge if ridge is None else ridge).ridge  # checks it
         code, others = known or code, [other for other in self.langs if other != known]
         engine = engine_or_cpu(engine, threads)
@@ -336,7 +340,7 @@ class Cr5(TextEncoder):
             corpus, code, targets, self.settings, engine=engine, ridge=ridge, default_ridge=own_ridge, progress=progress
         )
         languages = MemoryLanguages(self._language_maps() | {code: added}, self._languages.targets())
-        self._set_trained(languages, with_language(self.report, code, report))
+        self._set_trained(languages, reports.with_language(self.report, code, report))
         return self
 
     # Models derived from this one
@@ -395,8 +399,9 @@ class Cr5(TextEncoder):
         return {lang: self._languages.language(lang) for lang in self.langs}
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a folder; an earlier model in it is replaced atomically."""
+        """Write the model to a folder, atomically; an unfinished model does not replace a finished one."""
         self._languages.check_fitted()
+        reports.check_replaceable(one_path(path, "path"), self._report)
         settings = self.settings.to_json() | {"rank": self.rank}
         metadata = {"settings": settings, "auto_rank": self.settings.rank == "auto", "report": self._report}
         save(one_path(path, "path"), metadata, self._language_maps(), self._languages.targets())

@@ -7,9 +7,10 @@ from typing import Any
 from cr5.corpus.inputs import Documents
 from cr5.errors import ClusterError, Cr5Error, Interrupted, ModelFileError, RankTooLargeError, warn
 from cr5.model import Cr5
+from cr5.model.reports import holds_finished_model
 from cr5.progress import stop_on_interrupt
 from cr5.storage.atomic import FULL_DISK_ERRNOS
-from cr5.storage.model_files import check_model_folder, has_model, open_model
+from cr5.storage.model_files import check_model_folder
 from cr5.storage.output_paths import sibling_path
 from cr5.training.engines.registry import EngineName, open_engine
 
@@ -35,8 +36,8 @@ def train_model(
     With ``update``, a fitted model is continued with all documents, old and new, by ``Cr5.update``.
     During the fit a checkpoint is written beside the folder; ``resume`` continues from that of an interrupted run.
     ``engine_options`` are those of ``open_engine``, ``fit_options`` those of ``Cr5.fit``. A fit that was interrupted
-    (``on_interrupt="return"``) keeps its checkpoint, and is not saved in place of a finished model. Ctrl-C does not
-    stop the save, unless it is pressed twice.
+    (``on_interrupt="return"``) keeps its checkpoint, and is not saved in place of a finished model; an interrupted
+    update is not saved at all. Ctrl-C does not stop the save, unless it is pressed twice.
     """
     check_model_folder(output)
     checkpoint = checkpoint_path(output)
@@ -49,8 +50,11 @@ def train_model(
     options |= engine_options or {}
     try:
         with open_engine(engine, **options) as opened:
-            fit = model.update if update else model.fit
+            fit, before = (model.update if update else model.fit), model.report
             fit(documents, engine=opened, checkpoint=checkpoint, **fit_options)
+            if update and model.report == before:  # interrupted: a report says how long the fit took
+                warn(f"nothing is saved in {output}: {_how_to_continue(checkpoint)}", Interrupted)
+                return False
             return _save_trained(model, output, checkpoint)
     except RankTooLargeError:
         checkpoint.unlink(missing_ok=True)  # which a fit with another rank could not continue from
@@ -98,7 +102,7 @@ def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
     interrupted = model.report["interrupted"]
     if interrupted and not checkpoint.exists():
         again += ", because there is no checkpoint before the ridge is chosen"
-    if interrupted and _holds_finished_model(output):
+    if interrupted and holds_finished_model(output):
         message = f"{output} still has the finished model of an earlier run; the interrupted one is not saved: {again}"
         warn(message, Interrupted)
         return False
@@ -119,12 +123,3 @@ def _save_trained(model: Cr5, output: Path, checkpoint: Path) -> bool:
 
 def _how_to_continue(checkpoint: Path) -> str:
     return "continue with `resume=True`" if checkpoint.exists() else "run it again from the beginning"
-
-
-def _holds_finished_model(output: Path) -> bool:
-    if not has_model(output):
-        return False
-    try:
-        return not open_model(output).metadata["report"]["interrupted"]
-    except (ModelFileError, KeyError, TypeError):
-        return True  # it may be one

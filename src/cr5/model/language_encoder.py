@@ -18,6 +18,7 @@ from cr5.storage.language_map import LanguageMap
 MAX_CACHED_WORDS = 4096  # words outside the vocabulary whose vectors are cached
 # Texts encoded at a time: bounds the memory for vectors of out-of-vocabulary words and of a quantised map.
 BLOCK_TEXTS = 1024
+BLOCK_WORDS = 8192  # different out-of-vocabulary words encoded at a time, of several texts
 
 
 Share = TypeVar("Share", float, Array)
@@ -70,8 +71,10 @@ class LanguageEncoder:
         columns = self.vocabulary.columns(counts.words)  # which is most of the work for known words, and done once
         unknown = [counts.words[i] for i in np.flatnonzero(columns < 0).tolist()] if self.language.subwords else []
         is_converted = bool(unknown) or self.language.scale is not None
-        if is_converted and len(counts.matrix.indptr) - 1 > BLOCK_TEXTS:
-            blocks = np.array_split(np.arange(counts.matrix.shape[0]), -(-counts.matrix.shape[0] // BLOCK_TEXTS))
+        texts = len(counts.matrix.indptr) - 1
+        parts = min(texts, max(-(-texts // BLOCK_TEXTS), -(-len(unknown) // BLOCK_WORDS))) if is_converted else 1
+        if parts > 1:
+            blocks = np.array_split(np.arange(texts), parts)
             return np.vstack([self.vectors(counts.select_rows(rows).drop_unused_words()) for rows in blocks])
         outside = self._outside(unknown)
         X, language = self.vocabulary.transform(counts, outside.weights, columns), self.language
@@ -129,7 +132,9 @@ class LanguageEncoder:
         if not words:
             return self._nothing
         found = {word: self._recent.get(word) for word in sorted(set(words))}
-        new = self._encode_words([word for word, encoded in found.items() if encoded is None])
+        missing, new = [word for word, encoded in found.items() if encoded is None], dict[str, tuple[float, Array]]()
+        for i in range(0, len(missing), BLOCK_WORDS):
+            new |= self._encode_words(missing[i : i + BLOCK_WORDS])
         if new:
             if len(self._recent) + len(new) > MAX_CACHED_WORDS:
                 self._recent.clear()

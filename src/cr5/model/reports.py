@@ -1,12 +1,14 @@
 """The report of a fit: the identifier of the space, the ridge, an interruption, the entries of an added language."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from cr5.errors import CorpusError, Cr5Error, FewDocuments, warn
+from cr5.errors import CorpusError, Cr5Error, FewDocuments, ModelFileError, warn
 from cr5.hashing import json_digest
 from cr5.message_parts import plural
 from cr5.settings import Settings
+from cr5.storage.model_files import has_model, open_model
 
 
 def space_digest(settings: Settings, report: Mapping[str, Any]) -> str | None:
@@ -33,13 +35,53 @@ def ridge_of(report: Mapping[str, Any]) -> float:
     return float(report["ridge"])
 
 
-def describe_interruption(report: Mapping[str, Any], tol: float) -> str:
-    """How far a fit had come when it was interrupted, from its report and its tolerance."""
+def describe_interruption(
+    report: Mapping[str, Any], tol: float, before: Mapping[str, Any], checkpoint: Path | None
+) -> str:
+    """How far a fit had come when it was interrupted, from its report and its tolerance.
+
+    ``before``: the report of the model until then, which stays as it was if it was finished. The ``checkpoint`` is what
+    the fit continues from then.
+    """
     steps = report["steps"]
     when = f"after {plural(steps, 'step')}" if steps else "before its first step"
     ridge = f"; {report['ridge_note']}" if report["ridge_note"] and not steps else ""
-    residual = f"the residual is {report['residual']:.3g}, the tolerance {tol:g}"
-    return f"the fit was interrupted {when} and has not converged: {residual}{ridge}"
+    residual = f"the residual is {describe_residual(report['residual'])}, the tolerance {tol:g}"
+    kept = ""
+    if is_finished(before):
+        kept = "; the model is the finished one of before, which an unfinished one does not replace"
+        if checkpoint is not None and checkpoint.exists():
+            kept += f"; the same fit with checkpoint={str(checkpoint)!r} continues"
+    return f"the fit was interrupted {when} and has not converged: {residual}{ridge}{kept}"
+
+
+def describe_residual(residual: float | None) -> str:
+    """The residual in a report. With a tolerance of 0 that of the last step is not computed."""
+    return "not computed" if residual is None else f"{residual:.3g}"
+
+
+def is_finished(report: Mapping[str, Any]) -> bool:
+    """Whether a report is that of a model whose fit was not interrupted; an empty one is that of no model."""
+    return bool(report) and not report.get("interrupted")  # published models have nothing about it
+
+
+def holds_finished_model(folder: Path) -> bool:
+    """Whether a folder has a model whose fit was not interrupted, or one that cannot be read."""
+    if not has_model(folder):
+        return False
+    try:
+        return is_finished(open_model(folder).metadata["report"])
+    except (ModelFileError, KeyError, TypeError, AttributeError):
+        return True  # it may be one
+
+
+def check_replaceable(folder: Path, report: Mapping[str, Any]) -> None:
+    """Raise an error if a model with this report is unfinished, and would replace a finished one in the folder."""
+    if not is_finished(report) and holds_finished_model(folder):
+        raise Cr5Error(
+            f"{folder} has a finished model, which an unfinished one does not replace; finish the fit, or save it to "
+            "another folder"
+        )
 
 
 def check_enlarged(reports: Mapping[str, Any], langs: Sequence[str], documents: Mapping[str, int]) -> None:
@@ -57,6 +99,13 @@ def check_enlarged(reports: Mapping[str, Any], langs: Sequence[str], documents: 
     if fewer:
         message = f"there are fewer documents than the model was trained on ({', '.join(fewer)})"
         warn(f"{message}; give all documents, old and new", FewDocuments)
+
+
+def with_update(report: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of an updated model: what was chosen by an earlier fit, and what the model was before."""
+    names = ("ridge_path", "ridge_queries", "ridge_shares", "ridge_note", "strings_weight_path")
+    updated = {name: before.get(name) for name in ("concepts", "energy", "languages")}
+    return report | {name: before[name] for name in names if name in before} | {"updated": updated}
 
 
 def with_language(report: dict[str, Any], lang: str, added: dict[str, Any]) -> dict[str, Any]:

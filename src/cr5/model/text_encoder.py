@@ -141,7 +141,8 @@ class TextEncoder:
         """The most probable language of each text among ``langs``, by default all of the model, and its probability.
 
         A single known word is enough: of held-out single words of the built-in encyclopedia, 95 of 100 are guessed
-        correctly, and 73 by a character-based identifier alone. The first guess among a set of languages reads their
+        correctly, and 73 by a character-based identifier alone. A text that says nothing about its language, such as
+        1234, gets the one with most words, with a low probability. The first guess among a set of languages reads their
         words and builds a table of them, which takes 12 to 16 bytes for each.
         """
         self._languages.check_fitted()
@@ -155,6 +156,10 @@ class TextEncoder:
     def guess_language(self, text: str, langs: str | Iterable[str] | None = None) -> Guess:
         """The most probable language of one text, as in ``guess_languages``."""
         return self._languages.guesser(langs).guess(one_text(text))
+
+    def language_probabilities(self, text: str, langs: str | Iterable[str] | None = None) -> dict[str, float]:
+        """The probability of every language among ``langs``, by default all of the model; see ``guess_languages``."""
+        return self._languages.guesser(langs).read(one_text(text)).probabilities
 
     def similar_words(self, word: str, lang: str, to: str | None = None, k: int = 10) -> list[tuple[str, float]]:
         """The words of language ``to`` whose vectors have the largest cosine with a word of ``lang``.
@@ -306,9 +311,11 @@ class TextEncoder:
         result, tokeniser = np.empty((len(texts), self.rank), np.float32), self.settings.tokeniser
         is_guessed = None in codes
         if are_few_and_short(texts):
-            langs = [guess.lang for guess in self.guess_languages(texts)] if is_guessed else map(str, codes)
-            for i, (text, lang) in enumerate(zip(texts, langs, strict=True)):
-                result[i] = self._languages.encoder(lang).vector(tokeniser.words(text, lang))
+            for i, (text, code) in enumerate(zip(texts, codes, strict=True)):
+                read = self._languages.guesser().read(text) if code is None else None
+                lang = read.guess.lang if read else str(code)
+                words = read.tokens[lang] if read else tokeniser.words(text, lang)
+                result[i] = self._languages.encoder(lang).vector(words)
             return result
         for i in range(0, len(texts), CHUNK_TEXTS):
             chunk, langs = texts[i : i + CHUNK_TEXTS], [str(code) for code in codes[i : i + CHUNK_TEXTS]]

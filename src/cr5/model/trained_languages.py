@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cr5._typing import Array
-from cr5.corpus.language_names import no_such_language, probably_meant
-from cr5.corpus.languages import find_language, find_text_language
+from cr5.corpus.languages import find_language, find_text_language, no_such_language, probably_meant
 from cr5.corpus.texts import one_or_several
 from cr5.errors import Cr5Error, LanguageFallback, ModelFileError, NotFittedError, warn
 from cr5.features.language_guess import LanguageGuesser

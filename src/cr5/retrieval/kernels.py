@@ -6,9 +6,12 @@ Products are candidates x queries. The kernels run without the global interprete
 import numpy as np
 
 from cr5._typing import Array, Ints, Mask
-from cr5.machine.compiler import compiled, count_bits
+from cr5.machine.compiler import compiled, count_bits, prefetch
 
 LANES = 64  # products compared at a time, which the compiler vectorises
+ROWS_AT_ONCE = 32  # rows of sign codes compared at a time
+CACHE_LINE = 64  # bytes
+ROWS_AHEAD = 8  # how many rows earlier those that are scattered are fetched
 EMPTY = -1  # an empty entry of a hash table
 # Entries of a hash table per column; a larger table is faster to search and slower to build.
 SLOTS_TO_FIND, SLOTS_TO_ADD = 16, 4
@@ -144,6 +147,18 @@ def multiply_vector(rows: Array, query: Array) -> Array:
     return products
 
 
+@compiled(fastmath={"reassoc", "contract"})
+def multiply_bytes(scales: Array, numbers: Array, query: Array) -> Array:
+    """Products of one query with rows of bytes (int8), each with its scale."""
+    products = np.empty(len(numbers), np.float32)
+    for row in range(len(numbers)):
+        product = np.float32(0)
+        for j in range(numbers.shape[1]):
+            product += np.float32(numbers[row, j]) * query[j]
+        products[row] = scales[row] * product
+    return products
+
+
 @compiled
 def keep_nearest_signs(
     signs: Array, factors: Array, live: Mask, begins: Ints, ends: Ints, bases: Array, planes: Array, step: float,
@@ -155,21 +170,45 @@ def keep_nearest_signs(
     Rows that are not live, deleted ones, are left out.
     """
     for_weighted, for_positive, constant = np.float32(2 * step), np.float32(2 * least), np.float32(total)
+    words, all_words = signs.shape[1], signs.reshape(-1)
+    # The loops over the words of several rows, and over these rows, are vectorised. A count has both the weighted
+    # number of bits, in its lower half, and that of positive signs.
+    repeated = np.empty((4, ROWS_AT_ONCE * words), np.uint64)
+    for i in range(repeated.shape[1]):
+        repeated[:, i] = planes[:, i % words]
+    plane0, plane1, plane2, plane3 = repeated
+    word_counts, counts = np.empty(ROWS_AT_ONCE * words, np.int64), np.empty(ROWS_AT_ONCE, np.int64)
+    estimates = np.empty(ROWS_AT_ONCE, np.float32)
     for part in range(len(begins)):
-        for row in range(begins[part], ends[part]):
-            positive, n0, n1, n2, n3 = 0, 0, 0, 0, 0
-            for i in range(signs.shape[1]):
-                word = signs[row, i]
-                positive += count_bits(word)
-                n0 += count_bits(word & planes[0, i])
-                n1 += count_bits(word & planes[1, i])
-                n2 += count_bits(word & planes[2, i])
-                n3 += count_bits(word & planes[3, i])
-            weighted = np.float32(n0 + 2 * n1 + 4 * n2 + 8 * n3)
-            product = for_weighted * weighted + for_positive * np.float32(positive) - constant
-            estimate = bases[part] + factors[row] * product
-            if estimate > scores[0] and live[row]:
-                replace_worst(scores, rows, estimate, first + row)
+        for row in range(begins[part], ends[part], ROWS_AT_ONCE):
+            n = min(ROWS_AT_ONCE, ends[part] - row)
+            if part + 1 < len(begins):  # what the processor does not expect: the rows of the next range
+                ahead = begins[part + 1] + row - begins[part]
+                end = min(ahead + ROWS_AT_ONCE, ends[part + 1])
+                for i in range(ahead * words, end * words, CACHE_LINE // signs.itemsize):
+                    prefetch(all_words, i)
+                for i in range(ahead, end, CACHE_LINE // factors.itemsize):
+                    prefetch(factors, i)
+            own_words, own_factors = all_words[row * words : (row + n) * words], factors[row : row + n]
+            for i in range(len(own_words)):
+                word = own_words[i]
+                weighted = count_bits(word & plane0[i]) + (count_bits(word & plane1[i]) << 1)
+                weighted += (count_bits(word & plane2[i]) << 2) + (count_bits(word & plane3[i]) << 3)
+                word_counts[i] = weighted + (count_bits(word) << 32)
+            counts[:] = 0
+            for i in range(words):
+                for j in range(n):
+                    counts[j] += word_counts[j * words + i]
+            better = False
+            for j in range(n):
+                weighted, positive = np.float32(np.int32(counts[j])), np.float32(np.int32(counts[j] >> 32))
+                product = for_weighted * weighted + for_positive * positive - constant
+                estimates[j] = bases[part] + own_factors[j] * product
+                better |= estimates[j] > scores[0]
+            if better:
+                for j in range(n):
+                    if estimates[j] > scores[0] and live[row + j]:
+                        replace_worst(scores, rows, estimates[j], first + row + j)
 
 
 @compiled
@@ -186,7 +225,13 @@ def decode_codes(scales: Array, coarse: Array, fine: Array, steps: float, rows: 
 def multiply_codes(scales: Array, coarse: Array, fine: Array, steps: float, rows: Ints, query: Array) -> Array:
     """Products of one query with some rows of quantised vectors, as ``decode_codes`` would decode them."""
     products, step = np.zeros(len(rows), np.float32), np.float32(1) / np.float32(steps)
+    rank, all_coarse, all_fine = coarse.shape[1], coarse.reshape(-1), fine.reshape(-1)
     for i in range(len(rows)):
+        if i + ROWS_AHEAD < len(rows):
+            first = rows[i + ROWS_AHEAD] * rank
+            for j in range(first, first + rank, CACHE_LINE):
+                prefetch(all_coarse, j)
+                prefetch(all_fine, j)
         product = np.float32(0)
         for j in range(coarse.shape[1]):
             number = np.float32(coarse[rows[i], j]) + np.float32(fine[rows[i], j]) * step

@@ -14,6 +14,20 @@ DROPPED = -1  # the new number of a document that is left out
 
 
 @compiled
+def find_postings(keys: Array, offsets: Ints, wanted: Array) -> tuple[Ints, Ints]:
+    """Where the postings of each wanted term begin and end: ``offsets[i]`` to ``offsets[i + 1]`` for key i.
+
+    Keys are sorted. A term without postings begins where it ends.
+    """
+    begins, ends = np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.int64)
+    for term in range(len(wanted)):
+        position = np.searchsorted(keys, wanted[term])
+        if position < len(keys) and keys[position] == wanted[term]:
+            begins[term], ends[term] = offsets[position], offsets[position + 1]
+    return begins, ends
+
+
+@compiled
 def count_live(documents: Ints, begins: Ints, ends: Ints, first: int, saturations: Array, frequencies: Ints) -> None:
     """Add to ``frequencies`` the postings of each term whose documents are live: their saturation is finite."""
     for term in range(len(begins)):
@@ -77,6 +91,17 @@ def keep_best_documents(
             is_better = score > best_scores[0] or (score == best_scores[0] and score > 0 and number < best[0])
             if is_better and (len(allowed) == 0 or allowed[document]):
                 replace_worst(best_scores, best, score, number)
+
+
+@compiled
+def search_postings(
+    documents: Ints, counts: Ints, begins: Ints, ends: Ints, boosts: Array, groups: Ints, weights: Array, first: int,
+    saturations: Array, allowed: Mask, offset: int, zeros: Array, best_scores: Array, best: Ints,
+) -> None:  # fmt: skip
+    """``add_bm25`` and ``keep_best_documents`` in one call; ``zeros`` has two rows of them, also afterwards."""
+    frequencies, scores = zeros[0, : len(saturations)], zeros[1, : len(saturations)]
+    add_bm25(documents, counts, begins, ends, boosts, groups, weights, first, saturations, frequencies, scores)
+    keep_best_documents(documents, begins, ends, first, allowed, offset, scores, best_scores, best)
 
 
 @compiled

@@ -9,7 +9,6 @@ from cr5.features.sentences import SENTENCE_END
 from cr5.features.tokeniser import UNSPACED_RUN
 
 _UNSPACED, _WORD_CHARACTER, _SPACES = re.compile(UNSPACED_RUN), re.compile(r"\w"), re.compile(r"\s+")
-_COMPLETE_WORDS = re.compile(r"(.*)\s\S*$", re.DOTALL)
 
 
 def snippet(
@@ -81,7 +80,7 @@ def _find_word(word: str, text: str) -> Iterator[int]:
 
     A regular expression does the same; compiling it takes longer than the search.
     """
-    may_be_inside, start = bool(_UNSPACED.search(word)), text.find(word)
+    may_be_inside, start = not word.isascii() and bool(_UNSPACED.search(word)), text.find(word)
     while start >= 0:
         end = start + len(word)
         around = text[max(start - 1, 0) : start] + text[end : end + 1]
@@ -101,9 +100,18 @@ def _cut(text: str, begin: int, size: int) -> str:
     """At most ``size`` characters from ``begin`` on in one line, cut after a word, with ellipses."""
     part = text[begin : begin + size]
     if begin + size < len(text) and not text[begin + size].isspace():
-        complete_words = _COMPLETE_WORDS.match(part)
-        part = complete_words[1] if complete_words else part
+        part = _without_last_word(part)
     line = " ".join(part.split())
     rest = text[begin + len(part) :].strip()
     ellipsis = " …" if line.endswith(tuple(".!?。！？؟")) else "…"
     return ("… " if text[:begin].strip() else "") + line + (ellipsis if rest else "")
+
+
+def _without_last_word(text: str) -> str:
+    """A text up to its last space, or to the spaces before its last word; all of a text without spaces."""
+    if text[-1:].isspace():
+        return text
+    parts = text.rsplit(maxsplit=1)
+    if len(parts) == 2:
+        return parts[0]
+    return "" if text[:1].isspace() else text

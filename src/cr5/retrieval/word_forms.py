@@ -27,6 +27,7 @@ MIN_LETTERS = 4  # shorter words have no forms
 SHORT_WORD = 5  # a word of up to this many letters may have one typo, a longer one two
 MAX_LETTERS = 64  # longer words are not in dictionaries
 MAX_FORMS = 12  # forms per word: the ones that count most
+RECENT_WORDS = 4096  # of a language, whose forms are remembered
 BEFORE, BEFORE_OR_SAME, BEFORE_OR_PREFIX = 0, 1, 2  # which words ``count_before`` counts
 Kind: TypeAlias = Literal["same", "accents", "form", "typo"]
 _LETTERS = str.maketrans({"đ": "d", "ø": "o", "ł": "l", "æ": "ae", "œ": "oe", "ß": "ss", "ı": "i"})
@@ -122,6 +123,41 @@ class TermDictionary:
             Form(word, "typo", TYPO_BOOST * (1 - distance / len(folded)) ** 2)
             for word, distance in zip(self.words_at(near), distances[near].tolist(), strict=True)
         ]
+
+
+class LanguageForms:
+    """The dictionaries of one language, and the forms of words that were recently looked up in them.
+
+    Threads may share it: every access to what it remembers is atomic.
+    """
+
+    def __init__(self, dictionaries: Sequence[TermDictionary]) -> None:
+        self.dictionaries = list(dictionaries)
+        self._recent: dict[tuple[str, bool], tuple[list[Form], list[Form]]] = {}
+
+    @cached_property
+    def is_accented(self) -> bool:
+        """Whether most words of a dictionary have accents."""
+        return any(part.is_accented for part in self.dictionaries)
+
+    def find(self, word: str, *, is_unaccented: bool = False) -> list[Form]:
+        """What ``find_forms`` finds; the list must not be changed."""
+        return self._find(word, is_unaccented)[0]
+
+    def find_with_regular(self, word: str, *, is_unaccented: bool = False) -> list[Form]:
+        """What ``with_regular_forms`` makes of these forms; the list must not be changed."""
+        return self._find(word, is_unaccented)[1]
+
+    def _find(self, word: str, is_unaccented: bool) -> tuple[list[Form], list[Form]]:
+        known = self._recent.get((word, is_unaccented))
+        if known is None:
+            plain = find_forms(self.dictionaries, word, is_unaccented=is_unaccented)
+            known = plain, with_regular_forms(self.dictionaries, word, plain)
+            if len(self._recent) >= RECENT_WORDS:
+                self._recent = {}
+            if len(word) <= MAX_LETTERS:
+                self._recent[word, is_unaccented] = known
+        return known
 
 
 def find_forms(dictionaries: Sequence[TermDictionary], word: str, *, is_unaccented: bool = False) -> list[Form]:

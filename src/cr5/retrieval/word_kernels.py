@@ -6,7 +6,7 @@ Word i has the code points ``ends[i]`` to ``ends[i + 1]``. The kernels run witho
 import numpy as np
 
 from cr5._typing import Array, Ints
-from cr5.machine.compiler import compiled
+from cr5.machine.compiler import compiled, count_bits
 
 
 @compiled
@@ -65,11 +65,7 @@ def edit_distances(word: Ints, letters: int, limit: int, codes: Ints, ends: Ints
         first, length = ends[i], ends[i + 1] - ends[i]
         if abs(length - len(word)) > limit:
             continue
-        different, bits = np.uint64(letters) ^ letter_sets[i], 0
-        while different != 0 and bits <= 2 * limit:
-            different &= different - np.uint64(1)
-            bits += 1
-        if bits > 2 * limit:
+        if count_bits(np.uint64(letters) ^ letter_sets[i]) > 2 * limit:
             continue
         for j in range(len(word) + 1):
             rows[0, j] = j

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Any, TypeAlias, TypeVar
@@ -24,6 +24,7 @@ from cr5.index import Index
 from cr5.message_parts import quoted
 from cr5.server import handlers, openai_api, schemas
 from cr5.server.errors import INVALID_JSON, HttpError, validation_error
+from cr5.server.large_requests import LargeRequests, require_few_characters
 from cr5.server.metrics import CONTENT_TYPE, Metrics
 from cr5.server.middleware import OPEN_PATHS, RequestMiddleware, too_busy
 from cr5.server.query_parameters import declare_parameters, parse_parameters
@@ -32,6 +33,7 @@ from cr5.server.reference import render_reference
 from cr5.server.settings import ServerSettings
 from cr5.server.state import ServerState
 from cr5.server.static_files import StaticFiles
+from cr5.server.warm_up import warm_up
 
 INDEX_CHECK_SECONDS = 10  # time limit of an answer to /ready
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -56,15 +58,13 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
     """The application that serves an index, and closes it at shutdown."""
     settings, readiness = settings or ServerSettings(), readiness or Readiness()
     state, metrics, files = ServerState(index), Metrics(settings.metrics_folder), StaticFiles()
-    pools = _Pools(settings)
+    pools, large = _Pools(settings), LargeRequests(settings.max_large_requests)
     release = version("cr5")
     body_paths: set[str] = set()  # of requests whose body is read
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = threading.Thread(
-            target=_warm_up, args=(state, readiness, settings.warm_up_retry_seconds), name="cr5-warm-up"
-        )
+        warming = threading.Thread(target=warm_up, args=(state, readiness, settings), name="cr5-warm-up")
         warming.start()
         try:
             yield
@@ -93,14 +93,16 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
     async def read(handler: Handler) -> Response:
         return await pools.read(partial(handler, state))
 
-    async def encode(handler: Handler) -> Response:
-        return await _respond(pools.encoders, settings.timeout_seconds, partial(handler, state))
+    async def encode(handler: Handler, texts: Sequence[str] = (), name: str = "") -> Response:
+        require_few_characters(texts, name)
+        return await _respond(pools.encoders, settings.timeout_seconds, partial(handler, state), large.admit(texts))
 
-    async def write(handler: Callable[[Index], BaseModel]) -> Response:
+    async def write(handler: Callable[[Index], BaseModel], texts: Sequence[str] = ()) -> Response:
         if settings.read_only:
             raise HttpError(403, "this server is read-only; start it without --read-only to add or delete documents")
+        require_few_characters(texts, "documents")
         work = partial(state.write, handler, lock_timeout_seconds=settings.timeout_seconds / 2)
-        return await _respond(pools.writer, settings.timeout_seconds, work)
+        return await _respond(pools.writer, settings.timeout_seconds, work, large.admit(texts))
 
     @app.get("/search", response_model=schemas.SearchResponse, openapi_extra=declare_parameters(schemas.SearchRequest))
     async def search(request: Request) -> Response:
@@ -134,7 +136,7 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
     @app.post("/documents", response_model=schemas.AddResponse)
     async def add(request: schemas.NewDocuments) -> Response:
         """Add documents to the index, or replace them."""
-        return await write(partial(handlers.add, request=request))
+        return await write(partial(handlers.add, request=request), [item.text for item in request.documents])
 
     @app.delete("/documents/{id:path}", response_model=schemas.DeleteResponse)
     async def delete(id: str) -> Response:  # noqa: A002
@@ -144,12 +146,13 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
     @app.post("/embed", response_model=schemas.EmbedResponse)
     async def embed(request: schemas.EmbedRequest) -> Response:
         """Turn texts of one language into vectors."""
-        return await encode(partial(handlers.embed, request=request))
+        return await encode(partial(handlers.embed, request=request), request.texts, "texts")
 
     @app.post("/v1/embeddings", response_model=schemas.EmbeddingsResponse, responses=OPENAI_ERROR_RESPONSES)
     async def embeddings(request: schemas.EmbeddingsRequest) -> Response:
         """Turn texts into vectors, compatible with clients of OpenAI's API."""
-        return await encode(partial(openai_api.embeddings, request=request))
+        texts = [request.input] if isinstance(request.input, str) else request.input
+        return await encode(partial(openai_api.embeddings, request=request), texts, "input")
 
     @app.get("/v1/models", response_model=schemas.ModelsResponse, responses=OPENAI_ERROR_RESPONSES)
     async def models() -> Response:
@@ -200,31 +203,6 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
     if settings.api_key is not None:
         _declare_api_key(app)
     return app
-
-
-def _warm_up(state: ServerState, readiness: Readiness, retry_seconds: float) -> None:
-    """Load the languages and compile the search by a query in each language, as the first clients would send them.
-
-    A failed search, for example because the database is not up yet, is retried.
-    """
-    while not readiness.stopping.is_set():
-        try:
-            titles = {example.lang: example.title for example in state.index.example_queries()}
-            for lang in state.index.langs:
-                request = schemas.SearchBody(q=titles.get(lang, "a text"), lang=lang, group="concept")
-                for tried in (request, request.model_copy(update={"lang": None})):
-                    if readiness.stopping.is_set():
-                        return
-                    handlers.search(state, tried)
-        except Exception as error:
-            if isinstance(error, Cr5Error):
-                log.error("%s", error)
-            elif not readiness.stopping.is_set():
-                log.warning("a warm-up search failed; trying again in %g s", retry_seconds, exc_info=True)
-            readiness.stopping.wait(retry_seconds)
-        else:
-            readiness.set_warm()
-            return
 
 
 class _Pools:
@@ -279,9 +257,16 @@ async def _run(pool: Executor, seconds: float, work: Callable[[], Result]) -> Re
         raise HttpError(503, message, {"Retry-After": "5"}) from None
 
 
-async def _respond(pool: Executor, seconds: float, work: Callable[[], BaseModel]) -> Response:
-    """The result of work in a thread, as JSON, which that thread writes as well."""
-    content = await _run(pool, seconds, lambda: work().model_dump_json())
+async def _respond(
+    pool: Executor, seconds: float, work: Callable[[], BaseModel], admitted: AbstractContextManager[None] | None = None
+) -> Response:
+    """The result of work in a thread, as JSON, which that thread writes as well; all of it while it is ``admitted``."""
+
+    def run() -> str:
+        with admitted or nullcontext():
+            return work().model_dump_json()
+
+    content = await _run(pool, seconds, run)
     return Response(content, media_type="application/json")
 
 

@@ -129,7 +129,8 @@ class Connection(H11Protocol):
     - A connection that is closed before the request has been read is closed for writing first: what the client still
       sends is discarded for a while. Otherwise the system would reset the connection, and the response could be lost.
     - In a server that is stopping, the last response has ``Connection: close``, so that the client opens a new
-      connection elsewhere. Closing an idle connection at once would race with a request that is just being sent.
+      connection elsewhere. Closing an idle connection at once would race with a request that is just being sent, and
+      one whose header has begun has the time that every header has.
     """
 
     def __init__(
@@ -199,14 +200,18 @@ class Connection(H11Protocol):
 
     def shutdown(self) -> None:
         """Close after the current request or, if there is none, after the next one or a moment."""
+        self.close_after_response()
+        if not self._is_busy():
+            self.loop.call_later(self._settings.stop_idle_seconds, self._close_if_idle)
+
+    def close_after_response(self) -> None:
+        """Close after the response to the current request or, if there is none, to the next one."""
         busy = self._is_busy()
         for headers in [self.server_state.default_headers, *([self.cycle.default_headers] if busy else [])]:
             if CLOSE not in headers:
                 headers.append(CLOSE)
         if busy:
             self.cycle.keep_alive = False
-        else:
-            self.loop.call_later(self._settings.stop_idle_seconds, self._close_if_idle)
 
     def close(self) -> None:
         """Close the connection when what has been written is sent; give the client some time to read it."""
@@ -270,7 +275,7 @@ class Connection(H11Protocol):
     def _close_if_idle(self) -> None:
         if self._is_busy():
             self.cycle.keep_alive = False
-        else:
+        elif not self.conn.trailing_data[0]:  # otherwise a header has begun, and has its own timeout
             self.close()
 
 

@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from cr5.corpus.documents import Document
-from cr5.corpus.language_names import no_such_language
-from cr5.corpus.languages import find_text_language
+from cr5.corpus.languages import find_text_language, no_such_language
 from cr5.errors import Cr5Error
 from cr5.index import Index, IndexedDocument, Mode, Query, SearchHit, SearchResult
 from cr5.index.filters import Filter
@@ -19,7 +18,8 @@ from cr5.retrieval.snippets import snippet
 from cr5.retrieval.top_k import Measure
 from cr5.server import schemas
 from cr5.server.errors import HttpError
-from cr5.server.limits import MAX_DEPTH, MAX_TEXT_CHARS
+from cr5.server.large_requests import batches
+from cr5.server.limits import MAX_DEPTH, MAX_EXPLAINED_CHARS
 from cr5.server.metrics import Metrics
 from cr5.server.state import ServerState
 
@@ -77,10 +77,10 @@ def explain(state: ServerState, request: schemas.ExplainRequest) -> schemas.Expl
         raise HttpError(422, "give either q (a text) or of (the id of a document), and not both")
     lang = _find_language(index, request.lang) if request.lang else None
     document = _get(index, request.id)
-    document = replace(document, text=document.text[:MAX_TEXT_CHARS])
+    document = replace(document, text=document.text[:MAX_EXPLAINED_CHARS])
     if request.of:
         other = _get(index, request.of)
-        query = index.query(other.text[:MAX_TEXT_CHARS], other.lang)
+        query = index.query(other.text[:MAX_EXPLAINED_CHARS], other.lang)
     else:
         query = index.query(request.q or "", lang)
     explanation = index.explain(query, document)
@@ -113,8 +113,8 @@ def add(index: Index, request: schemas.NewDocuments) -> schemas.AddResponse:
         for name in ("concept", "lang", "text"):
             if not getattr(item, name).strip():
                 raise HttpError(422, f"documents.{number}.{name} is blank; send more than white space")
-    added = index.add(Document(**item.model_dump()) for item in request.documents)
-    return schemas.AddResponse(**vars(added))
+    documents = [Document(**item.model_dump(exclude={"id"})) for item in request.documents]
+    return schemas.AddResponse(**vars(index.add(documents, ids=_given_ids(request.documents))))
 
 
 def delete(index: Index, document_id: str) -> schemas.DeleteResponse:
@@ -125,12 +125,13 @@ def delete(index: Index, document_id: str) -> schemas.DeleteResponse:
 def embed(state: ServerState, request: schemas.EmbedRequest) -> schemas.EmbedResponse:
     """The vectors of texts in one language."""
     model, lang = state.index.model, _find_language(state.index, request.lang)
-    coverage = model.coverage_parts(request.texts, lang)
-    return schemas.EmbedResponse(
-        vectors=model.encode(request.texts, lang).tolist(),
-        known=coverage.known.tolist(),
-        by_subword=coverage.by_subword.tolist(),
-    )
+    vectors, known, by_subword = list[list[float]](), list[float](), list[float]()
+    for texts in batches(request.texts):
+        coverage = model.coverage_parts(texts, lang)
+        vectors += model.encode(texts, lang).tolist()
+        known += coverage.known.tolist()
+        by_subword += coverage.by_subword.tolist()
+    return schemas.EmbedResponse(vectors=vectors, known=known, by_subword=by_subword)
 
 
 def info(state: ServerState, version: str, writable: bool) -> schemas.InfoResponse:
@@ -187,14 +188,16 @@ def _result_response(
     query, projection = result.query, state.projection(result.background)
     points = projection.transform(np.stack([query.vector, *(hit.vector for hit in result.hits)]))
     hits = [_hit_response(hit, *point) for hit, point in zip(result.hits, points[1:], strict=True)]
-    return _search_response(mode, measure, started, text, query.lang, query, hits, points[0], result.suggestion)
+    return _search_response(mode, measure, started, text, query.lang, query, hits, points[0], result)
 
 
 def _hit_response(hit: SearchHit, x: float, y: float) -> schemas.HitResponse:
     matched = [(word, 1.0) for word in hit.words]
     begin, end = hit.passage if hit.passage[1] else (0, len(hit.text))
-    return schemas.HitResponse(
-        **hit.to_json() | {"url": web_url(hit.url), "passage": (begin, end), "words": list(hit.words)},
+    values = hit.to_json() | {"url": web_url(hit.url), "passage": (begin, end), "words": list(hit.words)}
+    values["versions"] = [schemas.VersionResponse.model_construct(**each) for each in values["versions"]]
+    return schemas.HitResponse.model_construct(  # values of the index need no check
+        **values,
         snippet=snippet(hit.text, matched, SNIPPET_CHARS, SNIPPET_LEAD_CHARS, begin, end),
         x=x,
         y=y,
@@ -210,9 +213,9 @@ def _search_response(
     query: Query | None = None,
     hits: Sequence[schemas.HitResponse] = (),
     query_point: Point = (0.0, 0.0),
-    suggestion: str | None = None,
+    result: SearchResult | None = None,
 ) -> schemas.SearchResponse:
-    return schemas.SearchResponse(
+    return schemas.SearchResponse.model_construct(
         query=text,
         lang=lang,
         guessed=query is not None and query.guessed,
@@ -220,13 +223,27 @@ def _search_response(
         tokens=query.tokens if query else [],
         known=query.coverage.known if query else 0.0,
         by_subword=query.coverage.by_subword if query else 0.0,
-        suggestion=suggestion,
+        suggestion=None if result is None else result.suggestion,
+        warnings=[] if result is None else [problem.replace("`", "") for problem in result.warnings],
         mode=mode,
         measure=measure,
         milliseconds=round(1000 * (time.perf_counter() - started), 3),
         hits=list(hits),
         at=query_point,
     )
+
+
+def _given_ids(documents: Sequence[schemas.NewDocument]) -> list[str] | None:
+    """The ids of new documents, of which either all or none have one."""
+    seen = set[str | None]()
+    for number, document in enumerate(documents):
+        if (document.id is None) != (documents[0].id is None):
+            raise HttpError(422, f"documents.{number} differs from documents.0 in having an id; give all or none an id")
+        if document.id is not None and document.id in seen:
+            problem = f"documents.{number}.id is {quoted(document.id)}, which another document also has"
+            raise HttpError(422, f"{problem}; give every document its own")
+        seen.add(document.id)
+    return [document.id for document in documents if document.id is not None] or None
 
 
 def _document_fields(document: IndexedDocument) -> dict[str, Any]:

@@ -7,7 +7,10 @@ import logging
 import socket
 import struct
 import sys
+import time
 from contextlib import suppress
+from types import FrameType
+from typing import cast
 
 import uvicorn
 
@@ -20,6 +23,7 @@ MAX_OPEN_FILES = 65_536
 WINDOWS_SOCKETS = 512  # limit of select() on Windows
 ACCEPTS_AT_ONCE = 16
 SO_ATTACH_FILTER = 26  # socket option of Linux, which the module socket does not have
+RETIRE_POLL_SECONDS = 0.1
 ACCEPT_PAUSE_SECONDS = 0.1  # pause after the system could not accept a connection
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 log = logging.getLogger("cr5.server")
@@ -35,6 +39,9 @@ class HttpServer(uvicorn.Server):
 
     With ``warm_first``, connections are accepted only after the warm-up searches; until then, other workers answer.
     ``shares_socket`` says that other processes listen on the same socket, and may go on when this one stops.
+
+    A server that is told to stop closes its idle connections after a moment. One that is replaced by another process
+    (``retire``) keeps them: each ends with the response to its next request, or when it has been idle for too long.
     """
 
     def __init__(
@@ -53,7 +60,16 @@ class HttpServer(uvicorn.Server):
         self.table = ConnectionTable(limits, TrustedProxies(settings.trusted_proxies))
         # Connections that have been accepted, but have no transport yet.
         self._starting: set[asyncio.Task[None]] = set()
-        self._accepted, self._closing = 0, False
+        self._accepted, self._closing, self._retiring = 0, False, False
+
+    def retire(self) -> None:
+        """Stop, because another process goes on: clients with idle connections can send one more request."""
+        self._retiring, self.should_exit = not self.should_exit, True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, also if this server is retiring."""
+        self._retiring = False
+        super().handle_exit(sig, frame)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until the server is told to stop."""
@@ -75,12 +91,11 @@ class HttpServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept what has arrived, answer it, and stop."""
-        self._readiness.stopping.set()
         for listening in [] if self._shares_socket else sockets or []:
             drop_new_connections(listening)
         self.server_state.default_headers = [*self.server_state.default_headers, CLOSE]
-        for connection in list(self.server_state.connections):
-            connection.shutdown()
+        if not self._retiring:
+            self._shut_down_connections()
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.stop_accept_seconds):
                 accepted = -1
@@ -94,7 +109,23 @@ class HttpServer(uvicorn.Server):
                 pass
             listening.close()  # right after no connection was waiting in it
         await asyncio.gather(*self._starting)
+        if self._retiring:
+            await self._wait_for_idle_clients()
+            self._shut_down_connections()
         await super().shutdown(sockets=None)
+
+    def _shut_down_connections(self) -> None:
+        self._readiness.stopping.set()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+
+    async def _wait_for_idle_clients(self) -> None:
+        """Wait until every client has sent its next request or has been idle for too long, or a signal arrives."""
+        for connection in list(self.server_state.connections):
+            cast(Connection, connection).close_after_response()
+        end = time.monotonic() + self._settings.idle_timeout_seconds + self._settings.header_timeout_seconds
+        while self._retiring and self.server_state.connections and time.monotonic() < end:
+            await asyncio.sleep(RETIRE_POLL_SECONDS)
 
     def _accept(self, listening: socket.socket) -> None:
         """Accept some of the connections that wait; then others get their turn.

@@ -2,6 +2,10 @@
 
 MAX_QUERY_CHARS = 10_000
 MAX_TEXT_CHARS = 1_000_000
+MAX_REQUEST_CHARS = 1_000_000  # characters of all texts of one request
+LARGE_REQUEST_CHARS = 100_000  # requests with more characters are limited in number
+BATCH_CHARS = 50_000  # characters encoded at a time
+MAX_EXPLAINED_CHARS = 100_000  # beginning of a document that an explanation reads
 MAX_TEXTS = 256  # texts or documents in one request
 MAX_EMBEDDINGS = 2048  # texts in one request of an OpenAI client, as OpenAI has it
 MAX_HITS = 100  # hits in one response

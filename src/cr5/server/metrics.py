@@ -3,8 +3,12 @@
 Several workers add up their request counts through the multi-process mode of ``prometheus_client``: each process
 writes its counts to files in the folder that ``PROMETHEUS_MULTIPROC_DIR`` names (the library reads this variable when
 it is imported, so the supervisor sets it before it starts the workers), and each can read those of all.
+
+These files are mapped, and a process that writes to a mapped page for which the disk has no space is killed. Therefore
+a worker writes the files once in full before they are mapped. If the disk is full, it counts in its memory, alone.
 """
 
+import logging
 import os
 import sys
 import time
@@ -12,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, values
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -21,6 +25,8 @@ from prometheus_client.registry import Collector
 SHARED_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+SHARED_FILE_BYTES = 2**18  # more than all methods, routes and statuses need, so that a file never grows
+log = logging.getLogger("cr5.server")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -29,6 +35,8 @@ class Metrics:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.in_flight = 0
+        if folder is not None and not _reserve(folder):
+            folder, values.ValueClass = None, values.MutexValue
         self._started = time.time()
         registry = CollectorRegistry()
         self._requests = Counter(
@@ -44,8 +52,8 @@ class Metrics:
         self._counts: Collector = registry if folder is None else MultiProcessCollector(None, str(folder))  # type: ignore[no-untyped-call]
 
     def observe(self, method: str, path: str, status: int, seconds: float) -> None:
-        """Count a request; ``path`` is that of the route, so that clients cannot create new label values."""
-        self._requests.labels(method if method in METHODS else "other", path, str(status)).inc()
+        """Count a request; ``method`` and ``path`` have few values, so that clients cannot create new label values."""
+        self._requests.labels(method, path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
 
     def exposition(self, documents: Mapping[str, int], snapshot: int) -> str:
@@ -62,6 +70,22 @@ class Metrics:
         yield GaugeMetricFamily("cr5_index_generation", "Number of the active snapshot of the index.", snapshot)
         yield GaugeMetricFamily("process_resident_memory_bytes", "Memory of this worker.", resident_memory())
         yield GaugeMetricFamily("process_start_time_seconds", "When this worker started.", self._started)
+
+
+def _reserve(folder: Path) -> bool:
+    """Write the files of this process in full; False if the disk has no space for them."""
+    files = [folder / f"{kind}_{os.getpid()}.db" for kind in ("counter", "histogram")]
+    try:
+        for file in files:
+            file.write_bytes(bytes(SHARED_FILE_BYTES))
+    except OSError as error:
+        for file in files:
+            file.unlink(missing_ok=True)
+        log.warning(
+            "this worker counts its own requests only, because %s cannot be written (%s)", folder, error.strerror
+        )
+        return False
+    return True
 
 
 class _Families(Collector):

@@ -22,6 +22,7 @@ from cr5.server.openai_api import error_response
 from cr5.server.settings import ServerSettings
 
 OPEN_PATHS = ("/health", "/ready")  # need no key and no allowed host, and are answered when the server is busy
+PAGES = ("/", "/docs", "/openapi.json")  # need no key, which a browser does not send: they tell nothing of the index
 REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
 log = logging.getLogger("cr5.server")
 request_log = logging.getLogger(REQUEST_LOG)
@@ -92,10 +93,10 @@ class RequestMiddleware:
             self._metrics.in_flight -= 1
             self._buffered -= request.buffered
             seconds = time.perf_counter() - started
-            self._metrics.observe(scope["method"], request.path_of_route, status, seconds)
+            self._metrics.observe(request.known_method, request.path_of_route, status, seconds)
             if request_log.isEnabledFor(logging.INFO):
                 fields = {
-                    "method": request.method, "path": request.path_of_route, "status": status,
+                    "method": request.known_method, "path": request.path_of_route, "status": status,
                     "milliseconds": round(1000 * seconds, 3), "client": request.client,
                 }  # fmt: skip
                 request_log.info("request", extra={"request_id": request.id, "fields": fields})
@@ -145,7 +146,7 @@ class RequestMiddleware:
             if seconds:
                 message = f"more than {self._rate_limiter.per_minute:,} requests per minute; wait {seconds} s"
                 raise HttpError(429, message, {"Retry-After": str(seconds)})
-        if (path == "/" and reads) or static or settings.api_key is None:
+        if (path in PAGES and reads) or static or settings.api_key is None:
             return
         if not has_key(headers, settings.api_key):
             message = "the API key is missing or wrong; send it as Authorization: Bearer KEY or as X-API-Key"
@@ -211,6 +212,11 @@ class _Request:
         return str(getattr(self.scope.get("route"), "path", "other"))
 
     @property
+    def known_method(self) -> str:
+        """The method, or "other" if a client has made it up."""
+        return self.method if self.method in METHODS else "other"
+
+    @property
     def writes_index(self) -> bool:
         """Whether this is a request to add or delete documents."""
         return self.path_of_route.startswith("/documents") and self.method in ("POST", "DELETE")
@@ -218,7 +224,7 @@ class _Request:
     @property
     def route(self) -> str:
         """Method and path, for the log."""
-        return f"{self.method if self.method in METHODS else 'other'} {self.path_of_route}"
+        return f"{self.known_method} {self.path_of_route}"
 
 
 async def _no_body() -> Message:

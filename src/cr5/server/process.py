@@ -170,4 +170,6 @@ class ServerProcess:
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, stop)  # uvicorn replaces these while it runs, and raises the signal again afterwards
+        if is_worker and hasattr(signal, "SIGUSR1"):  # not on Windows
+            signal.signal(signal.SIGUSR1, lambda *_: server.retire())
         server.run([listening])

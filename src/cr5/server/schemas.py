@@ -23,6 +23,7 @@ def _no_boolean(error_type: Literal["int_type", "float_type"]) -> BeforeValidato
 
 
 _NO_NUL_PATTERN = r"^[^\x00]*$"  # stores cannot hold NUL characters
+_NO_CONTROL_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$"
 _URL_PATTERN = r"^(https?://[^\x00-\x20]*)?$"
 Id: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=limits.MAX_QUERY_CHARS, description="The id of a document, as in a hit.")
@@ -135,7 +136,16 @@ class ExplainRequest(StrictRequest):
 
 
 class NewDocument(StrictRequest):
-    """A document to add; it replaces the document with the same concept and language, if there is one."""
+    """A document to add; it replaces the document with the same id, if there is one.
+
+    Without ``id``, this is the language and concept, such as it:Q144, with a number (it:Q144#2) for further documents
+    of the request with the same ones. Either all documents of a request have an id, or none.
+    """
+
+    id: Annotated[
+        str | None,
+        Field(min_length=1, max_length=limits.MAX_QUERY_CHARS, pattern=_NO_CONTROL_PATTERN, description="Its own id."),
+    ] = None
 
     concept: Annotated[str, Field(min_length=1, max_length=limits.MAX_CONCEPT_CHARS, pattern=_NO_NUL_PATTERN)]
     lang: Annotated[str, Field(min_length=1, max_length=limits.MAX_LANGUAGE_CHARS, pattern=_NO_NUL_PATTERN)]
@@ -254,7 +264,8 @@ class SearchResponse(BaseModel):
     ``tokens`` are the words of the query, as they were read, and empty in answers of /similar, whose query is a
     document. ``known`` and ``by_subword`` are the shares of them that are in the vocabulary, and that are encoded by
     their n-grams. ``suggestion`` is the query with its spelling corrected, if a word is in neither the index nor the
-    model. A query without a letter or digit finds nothing, and its ``lang`` is empty.
+    model. ``warnings`` are sentences on fields that ``where`` or ``sort`` names and no document has. A query without a
+    letter or digit finds nothing, and its ``lang`` is empty.
     """
 
     query: str
@@ -265,6 +276,7 @@ class SearchResponse(BaseModel):
     known: float
     by_subword: float
     suggestion: str | None
+    warnings: list[str]
     mode: Mode
     measure: Measure
     milliseconds: float
@@ -277,7 +289,8 @@ class ExplainResponse(BaseModel):
 
     ``snippet`` is the passage of the document that contains its most important words. For a text longer than 6,000
     characters, the words come from the part most similar to the other text; ``passage`` is that part of the document,
-    [begin, end] in characters, and ``similarity`` is that of the full text.
+    [begin, end] in characters, and ``similarity`` is that of the full text. Of documents, the first 100,000 characters
+    are read.
     """
 
     similarity: float
@@ -297,18 +310,23 @@ class DocumentResponse(DocumentFields):
 class AddResponse(BaseModel):
     """The number of documents that were new, had new content under the same id (``renewed``), or were ``unchanged``.
 
-    By language, documents that were left out: ``blank`` have no word that the model knows, ``unknown`` are in a
-    language that the model does not have. ``borrowed``: languages that it does not have, and the fallback language, a
-    close one, that it used for each. ``renamed``: codes of documents that the model has under another code.
+    Left out were ``duplicates``, exact copies of other documents of the request without ids, and, by language,
+    documents without a word that the model knows (``blank``) or in a language that it does not have (``unknown``).
+    ``borrowed``: languages that it does not have, and the fallback language, a close one, that it used for each.
+    ``renamed``: codes of documents that the model has under another code. ``partly_replaced``: languages and concepts
+    of documents without ids, of which the request replaced only some, and how many stay: check that none is lost, and
+    give each an id.
     """
 
     new: int
     renewed: int
     unchanged: int
+    duplicates: int
     blank: dict[str, int]
     unknown: dict[str, int]
     borrowed: dict[str, str]
     renamed: dict[str, str]
+    partly_replaced: dict[str, int]
 
 
 class DeleteResponse(BaseModel):

@@ -19,6 +19,7 @@ class ServerSettings:
     max_body_bytes: int = 2_000_000
     threads: int = 8
     max_concurrent_requests: int = 256
+    max_large_requests: int = 2  # requests with more than 100,000 characters that compute at the same time
     store: str | None = field(default=None, repr=False)  # the address of the index's database, if it needs a password
     metrics_folder: Path | None = None  # folder in which several workers share their metrics
     shutdown_seconds: float = 10.0  # how long a stopping server waits for a write, and for files that are being merged

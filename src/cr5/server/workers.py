@@ -14,7 +14,7 @@ from multiprocessing import connection
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.context import SpawnProcess
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 from cr5.server.http_server import drop_new_connections
 from cr5.server.logs import EVENT_LOG
@@ -40,9 +40,16 @@ class Worker:
         """Ask the process to finish its requests and end."""
         self.process.terminate()
 
+    def retire(self) -> None:
+        """Ask the process to answer one more request on each of its connections, and end."""
+        os.kill(cast(int, self.process.pid), signal.SIGUSR1)
+
 
 class Supervisor:
     """Keeps ``count`` workers running until SIGINT or SIGTERM; SIGHUP replaces them one by one.
+
+    A worker that has been replaced goes on while its clients have idle connections. The next SIGHUP has no effect until
+    all such workers have ended, so that there are never more than twice ``count`` and one.
 
     Until all workers are warm, each accepts connections from its start, so that /health answers. Later ones are warm
     before they accept any. A worker must be warm, or dead, ``start_seconds`` after its start when it replaces another.
@@ -54,6 +61,7 @@ class Supervisor:
         # Without a lock, which a killed worker could leave locked.
         self._all_warm: ctypes.c_byte = self._context.RawValue("b", 0)
         self._workers: list[Worker] = []
+        self._retiring: list[Worker] = []
         self._hangups = 0
         self._stopping = self._forced = False
 
@@ -67,15 +75,15 @@ class Supervisor:
         while not self._stopping:
             self._wait(POLL_SECONDS)
             self._replace_dead()
-            if self._hangups and not self._stopping:
+            if self._hangups and not (self._stopping or self._retiring):
                 self._hangups = 0
                 self._replace_all()
         # The socket is open in the workers only: each accepts what has arrived before it closes its own copy.
         drop_new_connections(self._listening)
         self._listening.close()
-        for worker in self._workers:
+        for worker in [*self._workers, *self._retiring]:
             worker.stop()
-        for worker in self._workers:
+        for worker in [*self._workers, *self._retiring]:
             while worker.process.is_alive():
                 worker.process.join(POLL_SECONDS)
                 if self._forced:
@@ -112,6 +120,9 @@ class Supervisor:
             self._all_warm.value = 1
 
     def _replace_dead(self) -> None:
+        for worker in [worker for worker in self._retiring if not worker.process.is_alive()]:
+            worker.pipe.close()
+            self._retiring.remove(worker)
         for number, worker in enumerate(self._workers):
             if not worker.process.is_alive() and not self._stopping:
                 log.error("worker %d has ended with status %s", worker.process.pid, worker.process.exitcode)
@@ -133,9 +144,11 @@ class Supervisor:
                     log.error("a new worker %s; the old ones go on", problem)
                 return
             self._workers[number] = new
-            old.stop()
-            old.process.join()
-            old.pipe.close()
+            if old.warm and old.process.is_alive():
+                old.retire()
+            else:
+                old.stop()
+            self._retiring.append(old)
 
 
 def _run_worker(work: Work, listening: socket.socket, all_warm: ctypes.c_byte, pipe: Pipe) -> None:

@@ -2,7 +2,7 @@
 
 import codecs
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -12,7 +12,7 @@ from cr5.corpus.tables import describe_utf8_error
 from cr5.errors import CorpusError
 from cr5.sources.markup.encoding import WESTERN, decode_western
 from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed
-from cr5.storage.text_encodings import as_utf8, marked_encoding, put_back, reencoded
+from cr5.storage.text_encodings import as_utf8, evident_encoding, marked_encoding, put_back, reencoded, stream_of
 
 ErrorHandler: TypeAlias = Callable[[str, str], None]
 """Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and returns.
@@ -106,6 +106,44 @@ def lines(
             continue
         may_be_western = may_be_western and line.isascii()  # nothing but ASCII so far
         yield text.removesuffix("\n").removesuffix("\r")
+
+
+def western_as_utf8(
+    stream: IO[bytes], source: str, langs_of: Callable[[bytes], Collection[str]], guessed: Skipped
+) -> IO[bytes]:
+    """A text as it is or, if its encoding is evidently Windows-1252, as UTF-8, counted in ``guessed``.
+
+    The encoding is judged from the first bytes on that are not ASCII, with all languages of the text; ``langs_of``
+    finds these in the first line and what follows those bytes.
+    """
+
+    def chunks() -> Iterator[bytes]:
+        chunk, header = stream.read(_CHUNK_BYTES), b""
+        is_marked = evident_encoding(chunk) is not None
+        while chunk and chunk.isascii():
+            yield chunk
+            header = header or chunk[: chunk.find(b"\n") + 1]
+            chunk = stream.read(_CHUNK_BYTES)
+        sample = chunk + stream.read(_SAMPLE_BYTES) if chunk else b""
+        rest = put_back(stream, sample)
+        if not is_marked and not _is_utf8(sample):
+            langs = langs_of(header + sample)
+            if langs and all(decode_western(sample, lang) is not None for lang in langs):
+                guessed.add(WESTERN, source)
+                rest = reencoded(stream, sample, WESTERN)
+        while chunk := rest.read(_CHUNK_BYTES):
+            yield chunk
+
+    return stream_of(chunks())
+
+
+def _is_utf8(start: bytes) -> bool:
+    """Whether the beginning of a text is UTF-8; its last character may be incomplete."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def count_lines(stream: IO[bytes]) -> int:

@@ -1,11 +1,14 @@
 """A table: a CSV, TSV, JSONL or Parquet file with columns of any name."""
 
+import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
+from cr5.corpus.csv_files import csv_records
 from cr5.corpus.documents import Document, location
 from cr5.corpus.fields import FIELDS, fields_text, parse_fields
 from cr5.corpus.languages import language_columns
@@ -17,7 +20,6 @@ from cr5.corpus.tables import (
     RecordError,
     check_text,
     column_problem,
-    csv_records,
     json_records,
     line_blocks,
     list_columns,
@@ -28,8 +30,9 @@ from cr5.corpus.tables import (
 from cr5.corpus.texts import is_missing
 from cr5.errors import ColumnsNotKept, CorpusError, warn
 from cr5.sources.accounting import Accounting, UnusableInputError
-from cr5.sources.files import open_source
+from cr5.sources.files import open_source, western_as_utf8
 from cr5.sources.input_files import matching_files
+from cr5.sources.markup.encoding import WESTERN
 from cr5.sources.source import ParameterHelp, Source
 from cr5.storage.compressed import split_suffix
 
@@ -66,6 +69,20 @@ class _Columns:
         """The language of a row that cannot be used, "" if it does not name one."""
         lang = row.get(self.lang) or next(iter(self.texts))
         return lang if isinstance(lang, str) and not self.wide else ""
+
+    def langs(self, lines: Sequence[str], delimiter: str | None) -> set[str]:
+        """The languages of the rows, as far as the lines of a table show them; the first line is its header."""
+        if not self.lang:
+            return {*self.texts} - {""}
+        if delimiter is None:  # JSON
+            return {
+                match[1] for line in lines for match in re.finditer(rf'"{re.escape(self.lang)}":\s*"([^"]+)"', line)
+            }
+        if max(map(len, lines)) > csv.field_size_limit():
+            return set()
+        delimiter = max((delimiter, ",", ";", "\t", "|"), key=lines[0].count)
+        rows = csv.DictReader(lines, delimiter=delimiter)
+        return {row[self.lang] for row in rows if row.get(self.lang) and None not in row and None not in row.values()}
 
     def _remedy(self, name: str, available: Sequence[str]) -> str:
         """What to do about a column that is missing."""
@@ -140,8 +157,9 @@ def read_table(
     "testo"}; empty cells are allowed there, and if it has no column "concept", every row is a concept of its own, named
     by file and line. The columns "title" and "url" may be missing; columns of other names may not. Numbers become
     strings. Columns in ``field_column`` become fields, as do those of a column "fields": numbers stay numbers, also
-    those in CSV, dates are written as in ISO 8601, and empty cells and NaN are no field. Memory holds about 1 MB of a
-    text file, or 500 rows of Parquet, at a time.
+    those in CSV, dates are written as in ISO 8601, and empty cells and NaN are no field. A text file that is not UTF-8
+    is read as Windows-1252 if that is evident for its languages. Memory holds about 1 MB of a text file, or 500 rows
+    of Parquet, at a time.
     """
     texts = {code: [name] for code, name in wide.items()} if wide is not None else {lang or "": _as_list(text_column)}
     if not any(texts.values()):
@@ -229,29 +247,44 @@ def _rows(path: Path, columns: _Columns, accounting: Accounting) -> NumberedReco
 
     match Path(split_suffix(path.name.lower())[0]).suffix:
         case ".csv":
-            return _csv_rows(path, columns, ",", report)
+            return _csv_rows(path, columns, ",", report, accounting)
         case ".tsv":
-            return _csv_rows(path, columns, "\t", report)
+            return _csv_rows(path, columns, "\t", report, accounting)
         case ".jsonl" | ".ndjson":
-            return _json_rows(path, columns, report)
+            return _json_rows(path, columns, report, accounting)
         case ".parquet":
             return _parquet_rows(path, columns)
     raise CorpusError(f"{path}: unknown suffix '{path.suffix}'; the formats are {_FORMATS}")
 
 
-def _csv_rows(path: Path, columns: _Columns, delimiter: str, report: ErrorReporter) -> NumberedRecords:
+@contextmanager
+def _open_text(
+    path: Path, columns: _Columns, accounting: Accounting, delimiter: str | None = None
+) -> Iterator[IO[bytes]]:
+    """A file in UTF-8, or in Windows-1252 if that is evident for the languages of its rows."""
+
+    def langs_of(start: bytes) -> Collection[str]:
+        return columns.langs(start.decode(WESTERN, "replace").splitlines(), delimiter)
+
+    with open_source(path) as stream:
+        yield western_as_utf8(stream, str(path), langs_of, accounting.guessed_encodings)
+
+
+def _csv_rows(
+    path: Path, columns: _Columns, delimiter: str, report: ErrorReporter, accounting: Accounting
+) -> NumberedRecords:
     def check_header(names: Sequence[str]) -> None:
         columns.check(str(path), names)
 
-    with open_source(path) as stream:
+    with _open_text(path, columns, accounting, delimiter) as stream:
         for number, row in csv_records(stream, report, check_header, delimiter=delimiter, limits=_LIMITS):
             yield number, {**row, **{name: _number_or_text(row[name]) for name in columns.fields}}
 
 
-def _json_rows(path: Path, columns: _Columns, report: ErrorReporter) -> NumberedRecords:
+def _json_rows(path: Path, columns: _Columns, report: ErrorReporter, accounting: Accounting) -> NumberedRecords:
     texts = {name for names in columns.texts.values() for name in names}
     is_first = True
-    with open_source(path) as stream:
+    with _open_text(path, columns, accounting) as stream:
         for first, block in line_blocks(stream, report, limits=_LIMITS):
             for number, row in json_records(block, first, report):
                 if is_first:  # single columns of text may be missing, but not all of them

@@ -159,7 +159,7 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def file_stamp(path: Path) -> Stamp:
+def file_stamp(path: Path | str) -> Stamp:
     """A value that changes whenever a file is replaced; None without a file."""
     try:
         status = os.stat(path)  # noqa: PTH116 - which takes half as long as the method, several times in each search

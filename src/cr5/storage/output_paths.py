@@ -62,12 +62,16 @@ def check_parent(path: Path) -> None:
 
 def check_free_space(path: Path, needed_bytes: int, purpose: str) -> None:
     """Raise an error if the disk of a folder has less free space than ``purpose`` needs."""
+    if problem := lack_of_space(path, needed_bytes, purpose):
+        raise Cr5Error(f"{problem}; free some space, or choose a path on another disk")
+
+
+def lack_of_space(path: Path, needed_bytes: int, purpose: str) -> str:
+    """How much less free space the disk of a folder has than ``purpose`` needs; "" if it has enough."""
     free = shutil.disk_usage(existing_folder(path)).free
-    if free < needed_bytes:
-        raise Cr5Error(
-            f"{path} is on a disk with {format_bytes(free)} free, and {purpose} needs about "
-            f"{format_bytes(needed_bytes)}; free some space, or choose a path on another disk"
-        )
+    if free >= needed_bytes:
+        return ""
+    return f"{path} is on a disk with {format_bytes(free)} free, and {purpose} needs about {format_bytes(needed_bytes)}"
 
 
 @contextmanager

@@ -61,12 +61,12 @@ def reencoded(stream: IO[bytes], start: bytes, encoding: str) -> IO[bytes]:
         except UnicodeDecodeError as error:
             raise OSError(f"not valid {error.encoding}, {error.reason}") from None
 
-    return _stream_of(chunks())
+    return stream_of(chunks())
 
 
 def put_back(stream: IO[bytes], start: bytes) -> IO[bytes]:
     """A stream of ``start`` and then of the rest of another stream, which it was read from."""
-    return _stream_of(_read_again(stream, start))
+    return stream_of(_read_again(stream, start))
 
 
 def _read_again(stream: IO[bytes], start: bytes) -> Iterator[bytes]:
@@ -75,13 +75,12 @@ def _read_again(stream: IO[bytes], start: bytes) -> Iterator[bytes]:
         yield chunk
 
 
-def _stream_of(chunks: Iterator[bytes]) -> IO[bytes]:
+def stream_of(chunks: Iterator[bytes]) -> IO[bytes]:
+    """A stream of chunks of bytes, which may be empty."""
     return io.BufferedReader(cast(io.RawIOBase, _Chunks(chunks)))
 
 
 class _Chunks(io.RawIOBase):
-    """A stream of chunks of bytes, which may be empty."""
-
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self.chunks, self.rest = chunks, b""
 

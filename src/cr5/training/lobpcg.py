@@ -10,7 +10,7 @@ from cr5._typing import Array, Intercept, Mask
 from cr5.errors import Cr5Error, RankTooLargeError
 from cr5.training import row_functions
 from cr5.training.engines import Engine, Partition
-from cr5.training.engines.dense import combination, product
+from cr5.training.engines.dense import combination, elementwise, product
 from cr5.training.operators import Operators, delete_work_arrays, fetch_Z
 from cr5.training.rayleigh_ritz import known_gram, orthonormalising, rayleigh_ritz, ritz_step
 from cr5.training.row_functions import NamedArrays, cross, total
@@ -36,8 +36,9 @@ class Lobpcg(Operators):
     V'A W = S_V'S_W and V'B W = G_V'G_W + ridge V'K W. This object holds the small Gram matrices of [Z, P].
     """
 
-    def __init__(self, engine: Engine, ridge: float, intercept: Intercept) -> None:
+    def __init__(self, engine: Engine, ridge: float, intercept: Intercept, *, may_round: bool = False) -> None:
         super().__init__(engine, ridge, intercept)
+        self.may_round = may_round  # the numbers that products multiply, to bfloat16
         self.columns = 0  # of Z
         self.updates = 0  # of the images since they were computed with products
         self.gram_A = self.gram_B = np.zeros((0, 0))
@@ -50,9 +51,14 @@ class Lobpcg(Operators):
         """The relative residual that rounding errors alone may cause."""
         return ROUNDING[self.dtype.name]
 
-    def _image(self, name: str) -> str:
+    @property
+    def _may_round_columns(self) -> bool:
+        """Whether columns may be rounded before their image is computed: not if it is K V that would be rounded."""
+        return self.may_round and not self.has_subwords
+
+    def _image(self, name: str, *, may_round: bool = False) -> str:
         """G = C X K V for the columns V of a name, and their concept sums S = Y'G. Returns the name of K V."""
-        folded = self.project(name)
+        folded = self.project(name, may_round=may_round)
         self.engine.concept_sums(name)
         return folded
 
@@ -76,7 +82,7 @@ class Lobpcg(Operators):
         self._correction(None, "Z", "W")
         self.engine.words.map(_correction_as_Z)
         for _ in range(POWER_STEPS):
-            self._image("Z")
+            self._image("Z", may_round=self.may_round)
             gram = total(self.engine.concepts.map(partial(cross, name="Z", others=("Z",))))
             V: Array = self.engine.compute(partial(orthonormalising, dtype=self.dtype.name), gram)
             self.engine.concepts.map(partial(_rotate, V=V.astype(self.dtype)))
@@ -102,9 +108,12 @@ class Lobpcg(Operators):
             Z = [np.hstack([a, b]) for a, b in zip(Z, fetch_Z(self.engine).values(), strict=True)]
         self.engine.words.set("Z", [a.astype(self.dtype) for a in Z])
 
-    def restart(self) -> Array:
-        """Rayleigh-Ritz on Z alone, from fresh products; P is deleted. Returns the eigenvalues."""
-        folded = self._image("Z")
+    def restart(self, *, may_round: bool = False) -> Array:
+        """Rayleigh-Ritz on Z alone, from fresh products; P is deleted. Returns the eigenvalues.
+
+        With ``may_round``, Z may be rounded first.
+        """
+        folded = self._image("Z", may_round=may_round and self._may_round_columns)
         ritz = partial(rayleigh_ritz, dtype=self.dtype.name)
         theta: Array
         theta, V = self.engine.compute(ritz, *self._gram("Z", ("Z",), folded))
@@ -147,7 +156,7 @@ class Lobpcg(Operators):
         self.engine.broadcast_concepts(name, "U")
         centres = self.centres("U")
         self.engine.documents.map(partial(_residual, name=name, theta=theta), centres)
-        self.engine.multiply_transposed("U", target)
+        self.engine.multiply_transposed("U", target, may_round=self.may_round)
         self.products += len(centres[0])
         return self.precondition(theta, name, target, shift)
 
@@ -169,7 +178,7 @@ class Lobpcg(Operators):
         """Rayleigh-Ritz over [Z, P, W]: one product with X. Returns the eigenvalues of the next Z."""
         if not self.active.all():
             self.engine.words.map(partial(_choose, active=self.active))
-        folded = self._image("W")
+        folded = self._image("W", may_round=self._may_round_columns)
         k, known = self.columns, len(self.gram_A)
         names = ("Z", "P", "W") if known > k else ("Z", "W")
         border_A, border_B = self._gram("W", names, folded)
@@ -224,8 +233,14 @@ class Lobpcg(Operators):
 
 def _residual(rows: NamedArrays, centre: Array, name: str, theta: Array | None) -> None:
     """U = Y S - centre - G theta."""
-    U = rows["U"] - centre.astype(rows["U"].dtype)
-    rows["U"] = U if theta is None else U - rows[name] * theta.astype(U.dtype)
+    U, centre = rows["U"], centre.astype(rows["U"].dtype)
+    rows["U"] = U - centre if theta is None else _difference(U, centre, rows[name], theta.astype(U.dtype))
+
+
+@elementwise
+def _difference(U: Array, centre: Array, G: Array, theta: Array) -> Array:
+    result: Array = U - centre - G * theta
+    return result
 
 
 def _choose(rows: NamedArrays, active: Mask) -> None:
@@ -241,7 +256,13 @@ def _combine(rows: NamedArrays, /, length: Array, **coefficients: Array) -> None
     """P = [P, W] coefficients, Z = Z coefficients + P diag(length)."""
     P = combination([(rows[name], V) for name, V in coefficients.items() if name != "Z"])
     delete_work_arrays(rows)
-    rows["Z"], rows["P"] = product(rows["Z"], coefficients["Z"]) + P * length, P
+    rows["Z"], rows["P"] = _sum(product(rows["Z"], coefficients["Z"]), P, length), P
+
+
+@elementwise
+def _sum(Z: Array, P: Array, length: Array) -> Array:
+    result: Array = Z + P * length
+    return result
 
 
 def _rotate(rows: NamedArrays, V: Array) -> None:

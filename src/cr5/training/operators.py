@@ -9,6 +9,7 @@ import numpy as np
 from cr5._typing import Array, Intercept
 from cr5.training import row_functions
 from cr5.training.engines import Engine
+from cr5.training.engines.dense import elementwise
 from cr5.training.row_functions import NamedArrays, sums, total
 
 
@@ -47,11 +48,9 @@ class Operators:
         sums = [total(sums)] * len(sums) if self.shared_intercept else sums
         return [sums[language] / self.divisors[language] for language in self.language_of_block]
 
-    def centre(self, name: str) -> int:
-        """Subtract its centres from a documents x m array; returns m."""
-        centres = self.centres(name)
-        self.engine.documents.map(partial(_subtract, name=name), centres)
-        return len(centres[0])
+    def centre(self, name: str) -> None:
+        """Subtract its centres from a documents x m array."""
+        self.engine.documents.map(partial(_subtract, name=name), self.centres(name))
 
     def fold(self, name: str) -> str:
         """Compute K V for the columns V of a name; returns its own name, that of V without subwords."""
@@ -60,12 +59,24 @@ class Operators:
         self.engine.fold(name, "folded")
         return "folded"
 
-    def project(self, name: str) -> str:
-        """C X K V for the columns V of a name, in the documents under the same name; returns the name of K V."""
+    def project(self, name: str, *, may_round: bool = False) -> str:
+        """C X K V for the columns V of a name, in the documents under the same name; returns the name of K V.
+
+        With ``may_round``, K V may be rounded before.
+        """
         folded = self.fold(name)
-        self.engine.multiply(folded, name)
-        self.products += self.centre(name)
+        if may_round:
+            self.engine.round_words(folded)
+        means = self.image_means(folded)
+        start = [-means[language] for language in self.language_of_block]
+        self.engine.multiply(folded, name, start, may_round=may_round)
+        self.products += len(means[0])
         return folded
+
+    def image_means(self, name: str) -> list[Array]:
+        """The column means of X V for the columns V of a name and every language: m'V for its mean document m."""
+        means = [row for [row] in self.engine.words.map(partial(_mean_products, name=name))]
+        return [total(means)] * len(means) if self.shared_intercept else means
 
     def precondition(self, theta: Array | None, name: str = "Z", target: str = "W", shift: float = 0.0) -> Array:
         """W = J R, R = W - ridge Z theta, J = 1 / (diag(B) + shift); the squared length of each column of R.
@@ -96,6 +107,11 @@ def fetch_Z(engine: Engine) -> dict[str, Array]:
 # Functions that are mapped over the rows of a partition.
 
 
+def _mean_products(rows: NamedArrays, name: str) -> Array:
+    """m'V for the mean document m."""
+    return (rows["mean"].astype(rows[name].dtype).T @ rows[name]).astype("float64")
+
+
 def _column_sums(rows: NamedArrays, name: str) -> Any:
     return sums(rows[name])
 
@@ -111,10 +127,24 @@ def _precondition(rows: NamedArrays, theta: Array | None, ridge: float, name: st
     over a word's features.
     """
     R, inverse, weight = rows[target], rows["diagonal"][:, :1], rows["diagonal"][:, 1:]
-    if theta is not None:
-        R = R - rows[name] * (ridge * theta).astype(R.dtype)
-    rows[target] = R * (inverse / (weight + shift * inverse)).astype(R.dtype)
-    return sums(R * R * inverse.astype(R.dtype))
+    J = (inverse / (weight + shift * inverse)).astype(R.dtype)
+    if theta is None:
+        rows[target], squares = _scaled(R, J, inverse.astype(R.dtype))
+    else:
+        of_Z = (ridge * theta).astype(R.dtype)
+        rows[target], squares = _scaled_difference(R, rows[name], of_Z, J, inverse.astype(R.dtype))
+    return sums(squares)
+
+
+@elementwise
+def _scaled(R: Array, J: Array, inverse: Array) -> tuple[Array, Array]:
+    return R * J, R * R * inverse
+
+
+@elementwise
+def _scaled_difference(R: Array, Z: Array, of_Z: Array, J: Array, inverse: Array) -> tuple[Array, Array]:
+    R = R - Z * of_Z
+    return R * J, R * R * inverse
 
 
 def delete_work_arrays(rows: NamedArrays) -> None:

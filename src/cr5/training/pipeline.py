@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
-from cr5.errors import CorpusError, Cr5Warning, NotConverged, RankLowered, warn
+from cr5.errors import CorpusError, Cr5Warning, NotConverged, OutputWarning, RankLowered, warn
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.message_parts import plural
 from cr5.progress import Progress, ProgressCallback, no_progress
@@ -21,7 +21,7 @@ from cr5.settings import DEFAULT_RANK, Settings
 from cr5.storage.concept_targets import ConceptTargets, targets_nbytes
 from cr5.storage.language_map import LanguageMap, SubwordMap, half_precision, ngrams_to_keep
 from cr5.storage.model_files import check_code, language_size
-from cr5.storage.output_paths import check_free_space
+from cr5.storage.output_paths import check_free_space, lack_of_space
 from cr5.training.checkpoint import Checkpoint
 from cr5.training.counted_corpus import CountedCorpus, subword_matrices
 from cr5.training.engines import Engine
@@ -32,13 +32,16 @@ from cr5.training.selection import (
     CorpusUsage,
     Selection,
     different_names,
+    documents_per_concept,
     list_reasons,
+    question_about_concepts,
     select_documents,
 )
 from cr5.training.solver import OVERSAMPLING, Fit, SolverState, memory_needed, solve
 from cr5.training.view_weights import StringsWeight, choose_strings_weight
 from cr5.training.warm_start import folded_start
 
+MAX_OFFERED_RANK = 2000  # in place of one that is too large: finding whether a rank works takes time and memory
 MAX_TARGETS_SHARE = 0.2  # largest size of saved concept targets, relative to the model
 
 
@@ -82,12 +85,13 @@ def train_with_targets(
     _check(corpus, usage, settings.weighting)
     words = sum(len(vocabulary.words) for vocabulary in vocabularies.values())
     is_auto_rank = settings.rank == "auto"
-    rank = choose_rank(settings, usage.concepts.used, words, _swapped_columns(corpus))
+    engine = engine_or_cpu(engine)
+    dimensions = partial(_count_dimensions, selection, engine, settings)
+    rank = choose_rank(settings, usage.concepts.used, words, _hint(corpus, chosen), dimensions)
     settings = replace(settings, rank=rank)
     notes = selection.warnings(settings.weighting)
     for note in notes:  # now, so that a caller who cares can stop
         warn(note)
-    engine = engine_or_cpu(engine)
     names, concepts, subwords = load_documents(selection, engine)
     needed = memory_needed(engine.block_info(), len(names), rank)
     engine.check_memory(needed)
@@ -99,8 +103,10 @@ def train_with_targets(
         opened = Checkpoint(checkpoint, digest, checkpoint_interval_seconds, settings.to_json())
         # The checkpoint is there twice while it is replaced, and once while the model is saved.
         checkpoint_bytes = 2 * 4 * words * min(rank + OVERSAMPLING, words)
-        most = checkpoint_bytes + max(checkpoint_bytes, model_bytes)
-        check_free_space(checkpoint.parent.resolve(), most, "the model with its checkpoint")
+        folder, most = checkpoint.parent.resolve(), checkpoint_bytes + max(checkpoint_bytes, model_bytes)
+        check_free_space(folder, model_bytes, "the model")
+        if problem := lack_of_space(folder, most, "the model with a checkpoint"):  # a short fit writes none
+            warn(f"{problem} if the fit takes longer than {checkpoint_interval_seconds:g} s", OutputWarning)
     choose_weight = partial(
         choose_strings_weight, fetch_counts=chosen.fetch_counts, concepts=len(names), setting=settings.strings_weight
     )
@@ -111,13 +117,12 @@ def train_with_targets(
         lower_rank=is_auto_rank, concept_sums=extendable is not False,
         earlier_maps=folded_start(vocabularies, earlier) if earlier else None,
     )  # fmt: skip
-    interrupted = should_stop() and not fit.converged
     rank = len(fit.eigenvalues)
-    warning = "" if fit.converged or interrupted else _not_converged(fit, settings)
+    warning = "" if fit.converged or fit.stopped else _not_converged(fit, settings)
     if warning:
         warn(warning, NotConverged)
     if is_auto_rank and rank < DEFAULT_RANK:
-        notes.append(_rank_lowered(rank, usage.concepts.used, settings))
+        notes.append(_rank_lowered(rank, usage.concepts.used, words, settings))
         warn(notes[-1])
     scale = metric_scale(fit, settings, max_documents_per_concept(concepts))
     languages = {
@@ -137,7 +142,7 @@ def train_with_targets(
         "energy": fit.energy,
         "eigenvalues": [float(value) for value in fit.eigenvalues],
         **fit.convergence,
-        "interrupted": interrupted,
+        "interrupted": fit.stopped,
         "memory_predicted": needed,
         "warning": warning,
         "notes": [str(note) for note in notes],
@@ -233,9 +238,15 @@ def _fit(
         max_documents = max_documents_per_concept(concepts)
         embed = partial(_embed, settings=settings, max_documents=max_documents)
         ridge_path = select_ridge(
-            engine, concepts, embed, squared_lengths(subwords), ridges=ridges, progress=progress,
-            should_stop=should_stop, **options,
-        )  # fmt: skip
+            engine,
+            concepts,
+            embed,
+            squared_lengths(subwords),
+            ridges=ridges,
+            progress=progress,
+            should_stop=should_stop,
+            **(options | {"lower_rank": True}),
+        )  # fmt: skip - without the held-out documents, the others may span fewer dimensions than the rank
         start = "engine" if ridge_path.points and should_stop() else None  # stopped: from where the selection ended
     if loaded and "strings_weight" in loaded[1]:
         strings_weight = StringsWeight.from_json(loaded[1]["strings_weight"])
@@ -256,7 +267,10 @@ def _fit(
     is_folded = not loaded and earlier_maps is not None
     position = SolverState(*loaded[1]["position"]) if loaded and "position" in loaded[1] else None
     options |= {"start": start, "start_is_folded": is_folded, "position": position, "concept_sums": concept_sums}
-    return solve(engine, ridge=float(ridge_path.ridge), **callbacks, **options), ridge_path, strings_weight
+    fit = solve(engine, ridge=float(ridge_path.ridge), **callbacks, **options)
+    if start == "engine":  # even if no step was needed, since the ridge was not chosen
+        fit = replace(fit, stopped=True, converged=False)
+    return fit, ridge_path, strings_weight
 
 
 def concept_targets(
@@ -346,11 +360,18 @@ def _offset(fit: Fit, lang: str, scale: Array | None, settings: Settings) -> Arr
     return _scaled(mean @ fit.folded_maps[lang], scale)
 
 
-def choose_rank(settings: Settings, concepts: int, words: int, hint: str = "") -> int:
+def choose_rank(
+    settings: Settings,
+    concepts: int,
+    words: int,
+    hint: str = "",
+    count_dimensions: Callable[[int], int] = lambda most: most,
+) -> int:
     """The rank of a fit of ``concepts`` shared concepts and ``words`` words in all vocabularies.
 
     The default rank is lowered to what they allow; raises CorpusError for a larger one that was asked for, with a
-    ``hint`` about the documents.
+    ``hint`` about the documents. The error offers a rank that works: no more than ``count_dimensions``, which takes the
+    most that are of interest, has found.
     """
     held_out, shared = _held_out(settings, concepts)
     largest = min(concepts - held_out - 1, words)
@@ -361,10 +382,27 @@ def choose_rank(settings: Settings, concepts: int, words: int, hint: str = "") -
     if settings.rank == "auto":
         return min(settings.nominal_rank, largest)
     if settings.rank > largest:
+        offered = min(count_dimensions(min(largest, MAX_OFFERED_RANK)), largest)
         limit = f"the {words:,} words of all languages" if words == largest else shared
-        advice = f"use `rank<={largest}`, or add documents{hint}"
+        if offered < min(largest, MAX_OFFERED_RANK):
+            limit = f"the documents, which span only {plural(offered, 'dimension')}"
+        advice = f"use `rank<={offered}`, or add documents{hint}"
         raise CorpusError(f"`rank={settings.rank}` is too large for {limit}; {advice}")
     return settings.rank
+
+
+def _count_dimensions(selection: Selection, engine: Engine, settings: Settings, most: int) -> int:
+    """How many dimensions the documents span, up to ``most``, at any ridge of those that are tried for "auto"."""
+    names, _, _ = load_documents(selection, engine)
+    engine.check_memory(memory_needed(engine.block_info(), len(names), most))
+    ridge = RIDGES[0] if settings.ridge == "auto" else float(settings.ridge)  # at a larger one there are fewer
+    options: dict[str, Any] = {"seed": settings.seed, "intercept": settings.intercept, "max_steps": 2, "tol": 0.0}
+    return len(solve(engine, rank=most, ridge=ridge, lower_rank=True, **options).eigenvalues)
+
+
+def _hint(corpus: CountedCorpus, chosen: CountedCorpus) -> str:
+    """What is probably wrong with a corpus that has too few concepts, as the end of a message."""
+    return _swapped_columns(corpus) or question_about_concepts(documents_per_concept(chosen))
 
 
 def _swapped_columns(corpus: CountedCorpus) -> str:
@@ -374,12 +412,15 @@ def _swapped_columns(corpus: CountedCorpus) -> str:
     return f"; there are {numbers}: check that lang and concept are not swapped" if langs > concepts > 1 else ""
 
 
-def _rank_lowered(rank: int, concepts: int, settings: Settings) -> Cr5Warning:
+def _rank_lowered(rank: int, concepts: int, words: int, settings: Settings) -> Cr5Warning:
     held_out, shared = _held_out(settings, concepts)
-    return RankLowered(
-        f"the rank is {rank} instead of {DEFAULT_RANK}, the most that {shared}{',' if held_out else ''} allow; "
-        "add documents for a higher rank"
-    )
+    lowered = f"the rank is {rank} instead of {DEFAULT_RANK}"
+    if rank < min(concepts - held_out - 1, words):
+        return RankLowered(
+            f"{lowered}: the documents span only {plural(rank, 'dimension')}; add documents with other words"
+        )
+    limit = f"{shared}{',' if held_out else ''}" if rank < words else f"the {words:,} words of all languages"
+    return RankLowered(f"{lowered}, the most that {limit} allow; add documents for a higher rank")
 
 
 def _held_out(settings: Settings, concepts: int) -> tuple[int, str]:

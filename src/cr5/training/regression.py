@@ -87,7 +87,7 @@ class _Regression(Operators):
         self.has_step = False
         self.engine.broadcast_concepts(TARGET, "unexplained")
         if not self.shared_intercept:
-            super().centre("unexplained")
+            self.centre("unexplained")
         squares = self.engine.documents.map(partial(column_products, pairs=(("unexplained", "unexplained"),)))
         self.targets_squared = total(squares)[0]
         if continued:
@@ -97,9 +97,10 @@ class _Regression(Operators):
             width = len(self.targets_squared)
             self.engine.words.map(partial(_zeros, width=width, dtype=self.dtype.name))
 
-    def centre(self, name: str) -> int:
+    def image_means(self, name: str) -> list[Array]:
         """With the shared intercept nothing is centred."""
-        return len(self.targets_squared) if self.shared_intercept else super().centre(name)
+        means = super().image_means(name)
+        return [np.zeros_like(row) for row in means] if self.shared_intercept else means
 
     def residual_length(self) -> float:
         """W = J R, R = X'C(T - X K Z) - ridge Z: one product with X'. The length of R in the preconditioner's norm."""

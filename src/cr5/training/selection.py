@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Ints, Mask
-from cr5.corpus.language_names import spellings_of_one_language
+from cr5.corpus.languages import regional_codes
 from cr5.errors import Cr5Warning, DocumentsLeftOut, FewDocuments, LanguageLeftOut, RepeatedDocuments, SeveralCodes
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.message_parts import plural, quoted
@@ -41,6 +41,9 @@ REASONS = tuple(_EXPLANATIONS)
 ENOUGH_CONCEPTS = 200
 """How many concepts a language has to share with others: with these, P@1 was more than half of that with all documents
 on four of five corpora, and with 50 less than a sixth on three (benchmarks/few_documents.py)."""
+
+MANY_PER_CONCEPT = 20
+"""Documents of a concept in each language from which a message about few concepts asks whether they are concepts."""
 
 MANY_REPEATED = 0.01
 """The share of a language's documents that may repeat others without a warning; most corpora have some."""
@@ -95,22 +98,46 @@ class Selection:
         """What will keep languages from being learned well, from missing documents to repeated ones."""
         return [
             *_left_out_warnings(self.usage, weighting, self.everything),
-            *few_concepts_warnings(self.usage.concepts.used, weighting.min_documents),
+            *few_concepts_warnings(
+                self.usage.concepts.used, weighting.min_documents, documents_per_concept(self.corpus)
+            ),
             *_few_documents_warnings(self.corpus),
             *_several_codes_warnings(self.corpus),
             *_repeated_documents_warnings(self.corpus),
         ]
 
 
-def few_concepts_warnings(concepts: int, min_documents: int) -> Iterator[Cr5Warning]:
-    """Yield a warning if a corpus has few shared concepts; fewer than two are an error elsewhere."""
+def few_concepts_warnings(concepts: int, min_documents: int, per_concept: float = 1.0) -> Iterator[Cr5Warning]:
+    """Yield a warning if a corpus has few shared concepts; fewer than two are an error elsewhere.
+
+    ``per_concept``: see ``documents_per_concept``.
+    """
     if 1 < concepts < ENOUGH_CONCEPTS:
         more_words = "`min_documents=2` gives better vectors, and " if min_documents > 2 else ""
         yield FewDocuments(
             f"only {concepts:,} shared concepts, too few for a good model; add documents until two or more languages "
             f"share at least {ENOUGH_CONCEPTS} concepts, or better 1,000. Until then, {more_words}a comparison by all "
-            "views (Cr5.similarity) finds more than vectors alone"
+            f"views (Cr5.similarity) finds more than vectors alone{question_about_concepts(per_concept)}"
         )
+
+
+def documents_per_concept(corpus: CountedCorpus) -> float:
+    """How many documents a concept has in a language, on average over concepts and languages."""
+    counts = corpus.document_counts()
+    return float(counts.sum() / max((counts > 0).sum(), 1))
+
+
+def question_about_concepts(per_concept: float) -> str:
+    """The end of a message about few concepts, which asks whether they are what was meant, if each has many documents.
+
+    ``per_concept``: see ``documents_per_concept``.
+    """
+    if per_concept < MANY_PER_CONCEPT:
+        return ""
+    return (
+        f". A concept has {per_concept:,.0f} documents in each language on average: is `concept` the right column? It "
+        "should say which documents are about the same thing, such as an article and its translations"
+    )
 
 
 def select_documents(corpus: CountedCorpus, weighting: Weighting, known: Mask | None = None) -> Selection:
@@ -179,7 +206,7 @@ def _few_documents_warnings(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
 
 def _several_codes_warnings(chosen: CountedCorpus) -> Iterator[Cr5Warning]:
     """Yield a warning for the codes of each language that has several."""
-    for codes in spellings_of_one_language(chosen.languages):
+    for codes in regional_codes(chosen.languages):
         yield SeveralCodes(
             f"{' and '.join(codes)} are treated as different languages, each learned from its own documents only; give "
             "them the same code unless you mean them to be different"

@@ -37,6 +37,7 @@ from cr5.training.lobpcg import PROBES, STALLED, Lobpcg
 OVERSAMPLING = 20  # columns beyond the rank: without them, the last eigenvectors of the rank converge slowly
 RESTART_STEPS = 12  # steps between two restarts from fresh products: updates accumulate rounding errors
 MIN_STEPS = 2  # from a random start: a small corpus may meet ``tol`` after one, where a second costs little
+MIN_TOL_ROUNDED = 0.01  # corrections whose numbers are off by up to 1 / 256 still reduce residuals of this size
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Fit:
     z - theta B z| over the rank columns, relative, in the norm of 1 / diag(B); if it is above ``tol``, rounding errors,
     ``max_steps`` or ``should_stop`` ended the run. It is infinite if ``tol`` is 0: then all steps are taken, unless
     rounding errors leave nothing to gain, and the last residual is not computed. products: the columns that X or X' was
-    multiplied with, in all. concept_sums: Y'C X maps, concepts x rank, if they were asked for.
+    multiplied with, in all. concept_sums: Y'C X maps, concepts x rank, if they were asked for. stopped: whether
+    ``should_stop`` ended the run.
     """
 
     maps: dict[str, Array]
@@ -65,6 +67,7 @@ class Fit:
     products: int
     seconds: float
     concept_sums: Array | None = None
+    stopped: bool = False
 
     @property
     def energy(self) -> float:
@@ -73,8 +76,9 @@ class Fit:
 
     @property
     def convergence(self) -> dict[str, Any]:
-        """How the run went, for the report of a model."""
-        return {name: getattr(self, name) for name in ("residual", "steps", "products", "seconds", "converged")}
+        """How the run went, for the report of a model, where a residual that was not computed is None."""
+        facts = {name: getattr(self, name) for name in ("residual", "steps", "products", "seconds", "converged")}
+        return facts | {"residual": self.residual if np.isfinite(self.residual) else None}
 
 
 class SolverState(NamedTuple):
@@ -147,7 +151,7 @@ def solve(
     """
     with one_blas_thread():
         began = time.perf_counter()
-        problem = Lobpcg(engine, ridge, intercept)
+        problem = Lobpcg(engine, ridge, intercept, may_round=tol >= MIN_TOL_ROUNDED)
         width = min(rank + oversampling, sum(problem.words))
         reached = position or SolverState(0, width, np.inf, 0 if start else MIN_STEPS)
         theta = _begin(problem, start, reached, seed, start_is_folded)
@@ -201,6 +205,7 @@ def solve(
             products=problem.products,
             seconds=time.perf_counter() - began,
             concept_sums=sums,
+            stopped=is_stopped,
         )
 
 
@@ -221,7 +226,7 @@ def _begin(
         if reached.steps and arrays[0].shape[1] > columns:  # P, of which there is none before the first step
             engine.words.set("P", [Z[:, columns:].astype(problem.dtype) for Z in arrays])
             return problem.resume()
-    return problem.restart()
+    return problem.restart(may_round=start is None)
 
 
 def _expected_steps(steps: int, residual: float, last: float, tol: float, max_steps: int) -> int | None:

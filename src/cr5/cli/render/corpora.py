@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from cr5.cli.render.console import err, out, plain_table, print_by_language, print_table, skipped_lines, warn, width
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
-from cr5.corpus.language_names import spellings_of_one_language
+from cr5.corpus.languages import regional_codes
 from cr5.corpus.skipped import Skipped
 from cr5.features.tfidf import Weighting
 from cr5.message_parts import plural
@@ -165,7 +165,7 @@ def source_warnings(summary: SourceSummary, wanted: Collection[str]) -> Iterator
             f"languages were guessed with little confidence, on average: {', '.join(unsure)}; "
             "name the language of these documents in the source, or keep others with --langs"
         )
-    for codes in spellings_of_one_language(written):
+    for codes in regional_codes(written):
         yield f"{' and '.join(codes)} will be learned as different languages; give them one code unless you mean that"
     if missing := summary.missing(wanted):
         yield f"there are no documents in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}"

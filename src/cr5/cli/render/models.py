@@ -1,21 +1,27 @@
 """Models on the terminal: how training ended, the neighbours of words, explanations."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from rich.columns import Columns
+from rich.table import Table
+from rich.text import Text
 
 from cr5.cli.messages import settings_as_options
 from cr5.cli.render.console import err, out, plain_table, print_by_language
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.message_parts import format_bytes, plural
 from cr5.model import Cr5
+from cr5.model.reports import describe_residual
 from cr5.retrieval.explanations import Explanation
 from cr5.storage.model_files import LanguageSize
 from cr5.training.selection import few_concepts_warnings
 
 # A word is shown next to a view if the view's cosine drops by at least so much without it, and by this share of itself.
 MIN_FALL, MIN_FALL_SHARE = 0.001, 0.01
+MAX_TABLES_BELOW = 4  # tables of nearest words that stand below each other; more of them stand side by side
 TOTALS = ("words", "ngrams", "bytes")  # figures that are added up over all languages
 
 
@@ -50,7 +56,7 @@ def added_language(model: Cr5, lang: str, path: Path, seconds: float) -> None:
     out.print(
         f"{lang}: {facts['documents']:,} of {plural(facts['documents_read'], 'document')} used, "
         f"{plural(fit['concepts'], 'concept')}, {plural(size.words, 'word')}, {format_bytes(size.bytes)}; "
-        f"ridge {fit['ridge']:g}, residual {fit['residual']:.3g} after {plural(fit['steps'], 'step')}, {seconds:.1f} s"
+        f"ridge {fit['ridge']:g}, residual {describe_residual(fit['residual'])} after {plural(fit['steps'], 'step')}, {seconds:.1f} s"
     )
     if fit["ridge_note"]:
         out.print(fit["ridge_note"])
@@ -98,11 +104,11 @@ def training_report(model: Cr5, path: Path | None, seconds: float | None) -> Non
     out.print(
         f"preset {chosen.preset}, rank {model.rank}, ridge {report['ridge']:g}, "
         f"{plural(report['concepts'], 'concept')}; "
-        f"energy {report['energy']:.2f}, residual {report['residual']:.3g} "
+        f"energy {report['energy']:.2f}, residual {describe_residual(report['residual'])} "
         f"after {plural(report['steps'], 'step')} ({state}), "
         f"{report['seconds']:.1f} s"
     )
-    is_exact = report["converged"] and report["residual"] > chosen.tol
+    is_exact = report["converged"] and (report["residual"] or 0) > chosen.tol
     rounding = "; here it ended above that, because rounding errors of float32 leave nothing to gain"
     out.print(
         "energy: the sum of the eigenvalues, which measures how much of the concepts the vectors explain; residual: "
@@ -239,16 +245,21 @@ def translations(word: str, source: str, target: str, words: list[tuple[str, flo
     if not words:
         out.print(f"{word} ({source}): not a word that the model knows; try another form of it", soft_wrap=True)
         return
-    _word_table(f"{word} ({source}) in {target}", "probability", words)
+    out.print(_word_table(f"{word} ({source}) in {target}", "probability", words))
 
 
-def similar_words(word: str, lang: str, target: str, words: list[tuple[str, float]]) -> None:
-    """Print the nearest words of another language to a word."""
-    _word_table(f"{word} ({lang}) in {target}", "cosine", words)
+def similar_words(word: str, lang: str, neighbours: Mapping[str, Sequence[tuple[str, float]]]) -> None:
+    """Print the nearest words of other languages to a word; the tables of many languages stand side by side."""
+    if len(neighbours) <= MAX_TABLES_BELOW:
+        for target, words in neighbours.items():
+            out.print(_word_table(f"{word} ({lang}) in {target}", "cosine", words))
+        return
+    out.print(Text(f"{word} ({lang}), by cosine", "bold"))
+    out.print(Columns([_word_table("", "", words, target) for target, words in neighbours.items()], padding=(0, 2)))
 
 
-def _word_table(title: str, figure: str, words: list[tuple[str, float]]) -> None:
-    table = plain_table(title, "word", figure, left=("word",))
+def _word_table(title: str, figure: str, words: Sequence[tuple[str, float]], name: str = "word") -> Table:
+    table = plain_table(title, name, figure, left=(name,))
     for word, value in words:
-        table.add_row(word, f"{value:.3f}")
-    out.print(table)
+        table.add_row(Text(word), f"{value:.3f}")
+    return table

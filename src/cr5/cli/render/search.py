@@ -57,8 +57,15 @@ def warn_if_outdated(folder: Path, about: dict[str, Any], warn: Callable[[str], 
 
 def ingest_report(action: str, counts: IngestCounts) -> None:
     """Print what became of documents."""
-    left_out = f", {counts.unknown.total():,} in other languages left out" if counts.unknown else ""
-    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} replaced, {counts.unchanged:,} unchanged{left_out}")
+    left_out = {
+        "in other languages": counts.unknown.total(),
+        "without a word that the model knows": counts.blank.total(),
+        "exact copies of others": counts.duplicates,
+    }
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
+    out.print(f"{action}: {counts.new:,} new, {counts.renewed:,} replaced, {counts.unchanged:,} unchanged")
+    if reasons:
+        out.print(f"left out: {reasons}")
     if counts.renamed:
         out.print("; ".join(f"{code} is read as {lang}" for code, lang in sorted(counts.renamed.items())))
 
@@ -88,18 +95,22 @@ def search_report(
     first: int = 1,
     limits: Sequence[str] = (),
     sort: str | None = None,
+    too_low: tuple[float, float, str] | None = None,
 ) -> None:
     """Print the hits of a query, or how it was read if there are none; ``scores`` names the scores.
 
     The hits are numbered from ``first``. A hit without a reason has words that matched. ``limits`` are the options that
-    restrict the hits.
+    restrict the hits. ``too_low``, if an option leaves out all hits: the best score, the
+    least that is shown, and the option.
     """
     query = result.query
     if not result.hits:
-        console.warn(_nothing_found(result, limits))
+        console.warn(_nothing_found(result, limits, too_low))
         return
     field = (sort or "").removeprefix("-")
-    if field and all(field_value(hit.fields, field) is None for hit in result.hits):
+    for problem in result.warnings:
+        console.warn(_as_options(problem))
+    if field and not result.warnings and all(field_value(hit.fields, field) is None for hit in result.hits):
         console.warn(f"none of these documents has a field {field!r}; they are sorted by their score")
     out.print(_hit_table(result.hits, reasons, scores, explain, first))
     if result.suggestion:
@@ -127,10 +138,16 @@ def search_json(
         "tokens": query.tokens,
         "coverage": query.coverage._asdict(),
         "suggestion": result.suggestion,
+        "warnings": [_as_options(problem) for problem in result.warnings],
         "mode": mode,
         "measure": measure,
         "hits": hits,
     }
+
+
+def _as_options(problem: str) -> str:
+    """A warning of a search with options in place of parameters."""
+    return problem.replace("`where`", "--where").replace("`sort`", "--sort")
 
 
 def pairs_report(langs: Sequence[str], pairs: Sequence[DocumentPair], reasons: Sequence[LongTextExplanation]) -> None:
@@ -182,7 +199,7 @@ def _details(hit: SearchHit, reason: LongTextExplanation | None) -> list[str]:
     return [line for line in lines if line]
 
 
-def _nothing_found(result: SearchResult, limits: Sequence[str]) -> str:
+def _nothing_found(result: SearchResult, limits: Sequence[str], too_low: tuple[float, float, str] | None) -> str:
     """How a query without hits was read, and what to try."""
     query = result.query
     words = [printable(word) for word in query.tokens[:QUERY_WORDS]]
@@ -192,9 +209,12 @@ def _nothing_found(result: SearchResult, limits: Sequence[str]) -> str:
     advice = "set its language with --lang, or try other words" if query.guessed else "try other words"
     if query.vector.any() and limits:
         advice = f"try other words, or leave out {' or '.join(limits)}"
-    if query.phrases:
+    if too_low:
+        score, least, option = too_low
+        advice = f"the best score is {score:.2f}, and {option} leaves out those below {least:g}; leave out {option}"
+    elif query.phrases:
         advice = f"try it without the quotation marks, which ask for these words in this order; {advice}"
-    if result.suggestion:
+    if result.suggestion and not too_low:
         advice = f"did you mean: {printable(result.suggestion)}"
     return f"nothing found; the query was read as {query.lang}{guessed}: {', '.join(words + more)}{known}; {advice}"
 

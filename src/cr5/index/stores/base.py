@@ -11,6 +11,7 @@ new store: they are overridden for speed, or where an earlier version of cr5 wro
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -34,7 +35,7 @@ from cr5.index.stores.rows import (
 from cr5.index.terms import QueryKeys, QueryWord, TermCounts
 from cr5.message_parts import quoted
 from cr5.retrieval.bm25 import inverse_document_frequencies
-from cr5.retrieval.word_forms import TermDictionary
+from cr5.retrieval.word_forms import LanguageForms, TermDictionary
 
 FORMAT = 1  # version of the stored rows; other versions are rejected
 ANN_MIN_ROWS = 20_000  # rows from which an approximate index pays; smaller tables are searched exactly
@@ -97,6 +98,8 @@ class Store(ABC):
 
     label: ClassVar[str]  # the name of the database as users know it
     address_form: ClassVar[str] = ""  # form of its addresses; empty if the folder of the index is enough
+    # A context around every search; a store that computes in this process limits how many threads are in it.
+    search_limit: ClassVar[AbstractContextManager[None]] = nullcontext()
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -277,9 +280,12 @@ class Store(ABC):
         return self._with_fields(rows, [*columns, "bm25"])
 
     def search_term_ids(
-        self, words: Sequence[QueryWord], lang: str, k: int, *, where: Where | None = None
+        self, words: Sequence[QueryWord] | QueryKeys, lang: str, k: int, *, where: Where | None = None
     ) -> dict[str, float]:
-        """The ids of the rows that ``search_terms`` finds, best first, and the BM25 of each."""
+        """The ids of the rows that ``search_terms`` finds, best first, and the BM25 of each.
+
+        ``words`` may also be their arrays, which ``QueryKeys.make`` has made for this language.
+        """
         (langs, parsed), keys = self._restriction([lang], where), _checked_words(words, lang, k)
         return self._search_term_ids(keys, lang, k, parsed) if langs and len(keys.keys) else {}
 
@@ -301,6 +307,10 @@ class Store(ABC):
     @abstractmethod
     def term_dictionaries(self, lang: str) -> list[TermDictionary]:
         """The words of a language's terms, in parts that may overlap; also words that only deleted rows had."""
+
+    def word_forms(self, lang: str) -> LanguageForms:
+        """The forms of words in these dictionaries, some of which may be remembered."""
+        return LanguageForms(self.term_dictionaries(lang))
 
     @abstractmethod
     def full_text_stats(self) -> dict[str, FullTextStats]:
@@ -326,6 +336,10 @@ class Store(ABC):
     def has_fields(self) -> bool:
         """Whether the store has a column for fields; one that an earlier version of cr5 wrote has none."""
         return True
+
+    def has_field(self, name: str) -> bool:
+        """Whether a row has a field of this name, as in filters; perhaps also if only deleted rows had it."""
+        return any(batch.num_rows for batch in self.scan(("id",), where=Filter.existing(name)))
 
     def add_fields(self) -> None:  # noqa: B027
         """Add the column for fields, which are empty, if there is none."""
@@ -439,10 +453,10 @@ class Store(ABC):
         return rows.select(columns)
 
 
-def _checked_words(words: Sequence[QueryWord], lang: str, k: int) -> QueryKeys:
+def _checked_words(words: Sequence[QueryWord] | QueryKeys, lang: str, k: int) -> QueryKeys:
     """The words of a query as arrays; an error if a weight, or k, is wrong."""
     whole_number("k", k, 1)
-    return QueryKeys.make(words, lang)
+    return words if isinstance(words, QueryKeys) else QueryKeys.make(words, lang)
 
 
 def write_header(rank: int, language_count: int) -> str:

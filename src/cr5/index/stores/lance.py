@@ -9,7 +9,7 @@ row gets a slot, a number that is never reused. Beside the table are files that 
 - ``hubness.npy``: refreshed hubness by slot, which takes precedence over the hubness in the table.
 
 Writers wait for each other at a lock file; readers use the newest version and never wait. ``optimise`` holds that lock
-only to compact the table and to activate files: it merges large files and trains the IVF index while others write.
+only to activate files: it compacts the table, merges files and trains the IVF index while others write.
 """
 
 import importlib
@@ -48,15 +48,17 @@ from cr5.index.stores.lance_versions import (
     LanceLimits,
     LanceReading,
 )
-from cr5.index.stores.rows import Floats, make_schema, take_best
+from cr5.index.stores.rows import Floats, make_schema, take_best, valid_keys
 from cr5.index.terms import QueryKeys, TermCounts
-from cr5.retrieval.word_forms import TermDictionary
+from cr5.retrieval.word_forms import LanguageForms, TermDictionary
 from cr5.storage.array_files import write_array
 from cr5.storage.atomic import atomic_write, discard
 from cr5.storage.locks import locked
 
 if TYPE_CHECKING:
     from lancedb.expr import Expr
+
+COMMIT_CONFLICT = "commit conflict"  # in the message of the only type of error that LanceDB has
 
 
 class LanceStore(LanceReading):
@@ -227,6 +229,16 @@ class LanceStore(LanceReading):
         reader, _ = self._newest_full_text()
         return reader.term_dictionaries(lang) if reader else []
 
+    def inverse_document_frequencies(self, terms: Collection[str], lang: str) -> dict[str, float]:
+        reader, _ = self._newest_full_text()
+        if reader is None or not valid_keys([lang]):
+            return super().inverse_document_frequencies(terms, lang)
+        return reader.inverse_document_frequencies(terms, lang)
+
+    def word_forms(self, lang: str) -> LanguageForms:
+        reader, _ = self._newest_full_text()
+        return reader.word_forms(lang) if reader else LanguageForms([])
+
     def full_text_stats(self) -> dict[str, FullTextStats]:
         return full_text_stats(self._newest_full_text()[0])
 
@@ -253,6 +265,9 @@ class LanceStore(LanceReading):
         self._has_fields = self._has_fields or FIELDS in self._table.schema.names
         return self._has_fields
 
+    def has_field(self, name: str) -> bool:
+        return self.has_fields() and bool(self._masks.get(Filter.existing(name), self._newest_reader()[1]).any())
+
     def add_fields(self) -> None:
         with self._writing():
             if not self.has_fields():
@@ -261,11 +276,12 @@ class LanceStore(LanceReading):
     def optimise(self) -> None:
         """As in the base class. While files are merged and the IVF index is built, others may write."""
         with locked(self.folder / OPTIMISE_LOCK):
+            self._compact()
             with self._writing():
                 rows, next_slot = self._table.count_rows(), self._unused_slot()
-                self._compact(rows)
                 version = int(self._table.version)
                 self._next_slot = (version, next_slot)  # the rows keep their slots
+                self._purge(rows)
             self._full_text.merge(self._writing)
             if rows < self.limits.ann_min_rows:
                 return
@@ -276,15 +292,39 @@ class LanceStore(LanceReading):
                 index, next_slot = self._ivf.get(), self._unused_slot()
                 if index and self._count_from(index.next_slot) > self.limits.max_unindexed_rows:
                     self._extend_ivf(index.next_slot, next_slot)
+            staging_folder = self.folder / f"{IVF_FOLDER}.merged"
+            IvfIndex.merge_concurrently(self.folder / IVF_FOLDER, staging_folder, self._writing, ivf.MAX_SEGMENT_ROWS)
 
-    def _compact(self, rows: int) -> None:
-        """Merge the files of the table, index its ids, and remove terms of deleted rows, where there are many."""
+    def _compact(self) -> None:
+        """Merge the files of the table, or index its ids, where there are many new ones, while others write.
+
+        If a row is replaced or deleted meanwhile, LanceDB gives up; then it is done again while writers wait.
+        """
         limits = self.limits
-        if self._needs_compaction(rows):
-            self._table.optimize(cleanup_older_than=limits.version_lifetime)
-        elif self._count_unindexed_ids() > max(limits.max_unindexed_rows, limits.reindexing_growth * rows):
-            _create_indexes(self._table)
-        deleted = self._full_text.documents - rows
+        with self._writing():
+            rows = self._table.count_rows()
+            needs_compaction = self._needs_compaction(rows)
+            most = max(limits.max_unindexed_rows, limits.reindexing_growth * rows)
+            if not needs_compaction and self._count_unindexed_ids() <= most:
+                return
+
+        def work(table: Any) -> None:
+            if needs_compaction:
+                table.optimize(cleanup_older_than=limits.version_lifetime)
+            else:
+                _create_indexes(table)
+
+        try:
+            work(self._connection.open_table(TABLE))
+        except RuntimeError as error:
+            if COMMIT_CONFLICT not in str(error):
+                raise
+            with self._writing():
+                work(self._table)
+
+    def _purge(self, rows: int) -> None:
+        """Remove the terms of deleted rows, if there are many; the table has so many rows."""
+        deleted, limits = self._full_text.documents - rows, self.limits
         if deleted > limits.retrain_deleted_share * self._full_text.documents:
             self._full_text.purge(lambda: existing_slots(self._table), limits.retrain_deleted_share)
 

@@ -22,6 +22,7 @@ from cr5.index.strings import Strings
 
 READER_COLUMNS = (*ROW_COLUMNS, "vector")  # columns that a reader loads for every row
 MAX_CACHED_IDS = 200_000  # ids whose rows a reader caches
+MAX_LANGUAGE_SETS = 64  # sets of languages whose rows a reader remembers
 MAX_KEPT_BYTES = 2**24  # size of a table's texts up to which they are also kept as strings
 
 
@@ -81,6 +82,24 @@ class MemoryRows:
         of_rows = np.array([numbers[lang] for lang in self.langs], np.int64)
         return {lang: of_rows == number for lang, number in numbers.items()}
 
+    @cached_property
+    def _recent_rows_in(self) -> dict[tuple[str, ...] | None, tuple[Mask, int]]:
+        return {}
+
+    def _rows_in(self, langs: Sequence[str] | None) -> tuple[Mask, int]:
+        """Whether each row is in one of some languages, and the number of those that are; not to be changed."""
+        recent, key = self._recent_rows_in, None if langs is None else tuple(langs)
+        found = recent.get(key)
+        if found is None:
+            mask = np.full(len(self.vectors), langs is None)
+            for lang in langs or ():
+                mask |= self._masks.get(lang, False)
+            found = mask, int(mask.sum())
+            if len(recent) >= MAX_LANGUAGE_SETS:
+                recent.clear()
+            recent[key] = found
+        return found
+
     def get(self, ids: Sequence[str], columns: Collection[str]) -> pa.Table:
         """Columns of the rows with these ids, in the order of the ids; missing ones are left out."""
         rows = pa.array([self.row_of[key] for key in ids if key in self.row_of], pa.int64())
@@ -99,12 +118,11 @@ class MemoryRows:
         """The k rows nearest to a vector, best first, and their cosines."""
         from cr5.retrieval.kernels import keep_nearest
 
-        is_allowed = np.full(len(self.vectors), langs is None)
-        for lang in langs or ():
-            is_allowed |= self._masks.get(lang, False)
+        is_allowed, number = self._rows_in(langs)
         if allowed is not None:
             is_allowed = is_allowed & slots_exist(allowed, self.rows["slot"].to_numpy())
-        k = min(k, int(is_allowed.sum()))
+            number = int(is_allowed.sum())
+        k = min(k, number)
         best, cosines = np.full(k, len(is_allowed)), np.full(k, -np.inf, np.float32)
         if k:
             keep_nearest(self.vectors, vector, is_allowed, cosines, best)
@@ -239,7 +257,8 @@ class TableReader(NamedTuple):
             rows = rows - first
             numbers, all_ids, all_langs = rows.tolist(), recent.ids, recent.langs
             ids = [all_ids[row] for row in numbers] if ids is None else ids
-            return CandidateRows(ids, [all_langs[row] for row in numbers], recent.vectors[rows], recent.hubness[rows])
+            vectors, hubness = recent.vectors.take(rows, axis=0), recent.hubness.take(rows, axis=0)
+            return CandidateRows(ids, [all_langs[row] for row in numbers], vectors, hubness)
         is_indexed = rows < first
         indexed = rows[is_indexed]
         hubness = newest_hubness(self.ivf.hubness(indexed), self.ivf.slots[indexed], self.hubness)

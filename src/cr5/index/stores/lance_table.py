@@ -51,7 +51,7 @@ class NewestVersion:
     """
 
     def __init__(self, table: Path, ask: Callable[[], int]) -> None:
-        self._folder, self._ask = table / "_versions", ask
+        self._folder, self._ask = str(table / "_versions"), ask
         self._known: tuple[Stamp, int] = (None, -1)  # of the folder, and the newest version
 
     def get(self) -> int:

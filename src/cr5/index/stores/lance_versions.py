@@ -25,6 +25,7 @@ from cr5.index.stores.lance_full_text import LanceFullText
 from cr5.index.stores.lance_reader import READER_COLUMNS, MemoryRows, TableReader, update_hubness
 from cr5.index.stores.lance_table import EXTRA_FIELDS, NewestVersion, existing_slots, read_rows
 from cr5.index.stores.rows import Floats
+from cr5.machine.concurrency import ConcurrencyLimit
 from cr5.storage.atomic import CAN_REPLACE_MAPPED_FILES, Stamp, file_stamp
 
 Made = TypeVar("Made")
@@ -46,8 +47,8 @@ class LanceLimits:
     max_small_files: int = 32  # files, or versions of the table, before they are compacted
     small_files_per_row: float = 1 / 2000  # a large table may have this many small files per row, if that is more
     reindexing_growth: float = 1 / 4  # share of the rows that are written before the ids of a large table are indexed
-    max_merged_rows: int = 2**16  # rows of the IVF index that are merged while a writer waits
-    max_merged_terms: int = 2**20  # rows and postings of the full text that are merged while a writer waits
+    max_merged_rows: int = 2**13  # rows of the IVF index that are merged while a writer waits
+    max_merged_terms: int = 2**17  # rows and postings of the full text that are merged while a writer waits
     version_lifetime: timedelta = timedelta(hours=1)  # how long a reader may use an old version
     retrain_growth: float = 2  # the IVF index is trained again when the table has grown by this factor
     retrain_deleted_share: float = 1 / 4  # and when this share of the indexed rows has been deleted
@@ -68,7 +69,7 @@ _PinnedReaders: TypeAlias = tuple[tuple[TableReader | None, int], tuple[FullText
 class VersionedCache(Generic[Made]):
     """What was made from the newest version of a table and from some files, made again when one of them has changed."""
 
-    def __init__(self, version: NewestVersion, files: Sequence[Path], make: Callable[[int], Made]) -> None:
+    def __init__(self, version: NewestVersion, files: Sequence[str], make: Callable[[int], Made]) -> None:
         self._version, self._files, self._make, self._lock = version, files, make, threading.Lock()
         self._newest: tuple[Made, int, list[Stamp]] | None = None
 
@@ -88,6 +89,8 @@ class VersionedCache(Generic[Made]):
 class LanceReading(Store):
     """The part of ``LanceStore`` that reads."""
 
+    search_limit = ConcurrencyLimit()  # of all folders together
+
     def __init__(self, folder: Path, lancedb: Any, rank: int | None, limits: LanceLimits) -> None:
         self.folder, self.limits = folder, limits
         self._column = importlib.import_module("lancedb.expr").col
@@ -102,7 +105,8 @@ class LanceReading(Store):
         self._next_slot = (-1, 0)  # a version of the table, and the first slot that is unused in it
         self._pin_lock = threading.Lock()
         ivf_manifest = folder / IVF_FOLDER / IvfIndex.manifest_name
-        self._files = [folder / HUBNESS_FILE, ivf_manifest, folder / WORDS_FOLDER / FullTextIndex.manifest_name]
+        words_manifest = folder / WORDS_FOLDER / FullTextIndex.manifest_name
+        self._files = [str(path) for path in (folder / HUBNESS_FILE, ivf_manifest, words_manifest)]
         self._pinned: tuple[_PinnedKey | None, LanceReading | None] = (None, None)
         self._pinned_readers: _PinnedReaders | None = None  # of a pinned store
         self._readers = VersionedCache(self._version, self._files[:2], self._make_reader)

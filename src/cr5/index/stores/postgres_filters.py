@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cr5.corpus.fields import Scalar
-from cr5.index.filters import COMPARISONS, EQUAL, Condition, Filter
+from cr5.index.filters import COMPARISONS, EQUAL, EXISTS, Condition, Filter
 
 CREATE_FIELDS = (
     "ALTER TABLE {documents} ADD COLUMN IF NOT EXISTS fields jsonb NOT NULL DEFAULT '{{}}'",
@@ -28,9 +28,23 @@ def conditions_for(langs: Sequence[str] | None, where: Filter | None) -> Conditi
         clauses.append("lang = ANY(%(langs)s)")
         parameters["langs"] = list(langs)
     for number, condition in enumerate(where.conditions if where else ()):
-        add = _add_comparison if condition.operator in COMPARISONS else _add_equality
+        add = {EXISTS: _add_existence}.get(condition.operator, _add_equality)
+        if condition.operator in COMPARISONS:
+            add = _add_comparison
         clauses.append(add(condition, f"where{number}", parameters))
     return Conditions(f"WHERE {' AND '.join(clauses)}" if clauses else "", parameters)
+
+
+def _add_existence(condition: Condition, key: str, parameters: dict[str, Any]) -> str:
+    """There is a field of this name, or one of an object."""
+    parameters[f"{key}_name"] = condition.name
+    clause = f"fields ? %({key}_name)s::text"
+    if condition.path:
+        parameters |= {f"{key}_outer": condition.path[0], f"{key}_inner": condition.path[1]}
+        nested = f"fields -> %({key}_outer)s::text"
+        is_object = f"jsonb_typeof({nested}) = 'object'"  # a list has its strings as keys
+        clause = f"({clause} OR ({is_object} AND {nested} ? %({key}_inner)s::text))"
+    return clause
 
 
 def _add_equality(condition: Condition, key: str, parameters: dict[str, Any]) -> str:

@@ -133,12 +133,21 @@ class Engine(Protocol):
         """
         ...
 
-    def multiply(self, source: str, target: str) -> None:
-        """documents[target] = X words[source]."""
+    def round_words(self, name: str) -> None:
+        """Round words[name] to bfloat16, in place, if this engine does so in products that ``may_round``."""
         ...
 
-    def multiply_transposed(self, source: str, target: str) -> None:
-        """words[target] = X' documents[source]; documents[source] is deleted."""
+    def multiply(
+        self, source: str, target: str, start: Sequence[Array] | None = None, *, may_round: bool = False
+    ) -> None:
+        """documents[target] = X words[source], plus ``start``, a row for each block, in every row.
+
+        With ``may_round``, words[source] may be rounded to bfloat16 for the product, if that is faster.
+        """
+        ...
+
+    def multiply_transposed(self, source: str, target: str, *, may_round: bool = False) -> None:
+        """words[target] = X' documents[source], perhaps rounded as in ``multiply``; documents[source] is deleted."""
         ...
 
     def concept_sums(self, name: str) -> None:

@@ -26,6 +26,7 @@ CHUNK_ROWS = 2048  # rows per call of a mapped function; they stay in the cache 
 NONZEROS_AT_ONCE = 2**22  # nonzeros per step of a pass over a sparse matrix, to keep temporary arrays small
 MAX_SPANS = 256  # about this many spans (neighbouring chunks for one thread), or one per chunk if there are fewer
 SCRATCH_BYTES = 2**28  # part of a memory budget that is reserved for temporary arrays, whatever the data
+LEAST_BUDGET = 2 * SCRATCH_BYTES
 
 
 def add_column_sums(total: Array, X: Sparse, power: int, release: Callable[..., None] = lambda *arrays: None) -> None:
@@ -165,8 +166,8 @@ class CpuEngine(LocalEngine):
         chunk_rows: int = CHUNK_ROWS,
         panel_rows: int | None = None,
     ) -> None:
-        if memory is not None and memory < 2 * SCRATCH_BYTES:
-            raise Cr5Error(f"`memory={memory:_}` is too small; use `memory>={2 * SCRATCH_BYTES // 2**20} * 2**20`")
+        if memory is not None and memory < LEAST_BUDGET:
+            raise Cr5Error(f"`memory={memory:_}` is too small; use `memory>={LEAST_BUDGET // 2**20} * 2**20`")
         if threads is None:
             threads = available_cores()
         self.memory, self.threads = memory, whole_number("threads", threads, 1)
@@ -197,11 +198,20 @@ class CpuEngine(LocalEngine):
 
     def check_memory(self, needed: int) -> None:
         free = available_memory()
-        if self.memory is None and needed > free:
-            raise Cr5Error(
-                f"the fit needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free; "
-                f"set a budget with `memory={max(1, int(free / 2e9)) * 10**9:_}`, or lower `rank` or `max_words`"
+        if needed <= free or (self.memory is not None and self.memory <= free):
+            return
+        problem = f"the fit needs {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are free"
+        if self.memory is not None:
+            problem += f", and `memory={self.memory:_}` is more than that"
+        unit = 10**9 if free >= 2 * 10**9 else 10**8
+        budget = max(free // 2 // unit * unit, LEAST_BUDGET)  # there must be memory for the rest of the process, too
+        shown = f"{budget:_}" if budget > LEAST_BUDGET else f"{budget // 2**20} * 2**20"
+        advice = f"set a budget with `memory={shown}`, or lower `rank` or `max_words`"
+        if budget > free:
+            advice = (
+                f"close other programs, or allow more: with a budget, a fit needs {LEAST_BUDGET / 1e9:.1f} GB at least"
             )
+        raise Cr5Error(f"{problem}; {advice}")
 
     def subset(self, selected: Mask) -> Self:
         result = self._without_documents()
@@ -226,11 +236,14 @@ class CpuEngine(LocalEngine):
                 self.scratch.release(V, folded)
             named[target] = folded
 
-    def multiply(self, source: str, target: str) -> None:
-        for block, V, named in zip(self.blocks, self.words.arrays, self.documents.arrays, strict=True):
-            named[target] = self._multiply(block.rows, V[source])
+    def multiply(
+        self, source: str, target: str, start: Sequence[Array] | None = None, *, may_round: bool = False
+    ) -> None:
+        starts: Sequence[Array | None] = start or [None] * len(self.blocks)
+        for block, V, named, row in zip(self.blocks, self.words.arrays, self.documents.arrays, starts, strict=True):
+            named[target] = self._multiply(block.rows, V[source], row)
 
-    def multiply_transposed(self, source: str, target: str) -> None:
+    def multiply_transposed(self, source: str, target: str, *, may_round: bool = False) -> None:
         for block, U, named in zip(self.blocks, self.documents.arrays, self.words.arrays, strict=True):
             named[target] = self._multiply(block.columns, U[source])
             del U[source]
@@ -287,12 +300,15 @@ class CpuEngine(LocalEngine):
         """The number of rows between two releases of scratch arrays."""
         return self.chunk_rows if self.memory else max(count, 1)
 
-    def _multiply(self, matrix: "Matrix", V: Array) -> Array:
-        """X V; within a budget column panel by column panel, each for a few rows of X at a time."""
+    def _multiply(self, matrix: "Matrix", V: Array, start: Array | None = None) -> Array:
+        """X V, plus ``start`` in every row.
+
+        Within a budget column panel by column panel, each for a few rows of X at a time.
+        """
         X = matrix.X
         U = self.scratch.empty((X.shape[0], V.shape[1]), V.dtype)
         if self.memory is None or not U.size:
-            matrix.multiply(V, U)
+            matrix.multiply(V, U, start)
             return U
         from scipy.sparse import csr_array
 
@@ -314,7 +330,8 @@ class CpuEngine(LocalEngine):
                 low, high = X.indptr[begin], X.indptr[end]
                 arrays = X.data[low:high], X.indices[low:high], X.indptr[begin : end + 1] - low
                 part = csr_array(arrays, shape=(end - begin, X.shape[1]), copy=False)
-                Matrix(part, matrix.tuning).multiply(panel, U[begin:end, columns])
+                row = None if start is None else start[columns]
+                Matrix(part, matrix.tuning).multiply(panel, U[begin:end, columns], row)
                 self.scratch.release(X.data, X.indices, U)
         return U
 

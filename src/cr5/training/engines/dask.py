@@ -222,9 +222,18 @@ class DaskEngine:
             )
         self.words.put(target, V, self.words.types[source])
 
-    def multiply(self, source: str, target: str) -> None:
+    def round_words(self, name: str) -> None:
+        """Nothing: the workers' CPUs multiply numbers of single precision as fast."""
+
+    def multiply(
+        self, source: str, target: str, start: Sequence[Array] | None = None, *, may_round: bool = False
+    ) -> None:
         V = self._start_product(source)
-        tasks = [(shard.slot, shard.future, V[shard.info.language]) for shard in self.shards]
+        starts: Sequence[Array | None] = start or [None] * len(self.shards)
+        tasks = [
+            (shard.slot, shard.future, V[shard.info.language], row)
+            for shard, row in zip(self.shards, starts, strict=True)
+        ]
         self.documents.put(target, self.workers.submit_all(dask_tasks.multiply, tasks), self.words.types[source])
 
     def _start_product(self, name: str) -> list[Future]:
@@ -244,7 +253,7 @@ class DaskEngine:
             self.workers.replicas = [(U, self.workers.slots[slot]) for U, slot in zip(copies, others, strict=True)]
         return V
 
-    def multiply_transposed(self, source: str, target: str) -> None:
+    def multiply_transposed(self, source: str, target: str, *, may_round: bool = False) -> None:
         self._load_shards()
         arrays, array_type = self.documents.pop(source)
         self._add_to_words(target, dask_tasks.multiply_transposed, arrays, array_type)

@@ -21,10 +21,12 @@ ArrayType: TypeAlias = tuple[int, Any]  # columns and dtype
 _KERNEL_LOCK = threading.Lock()  # one product at a time, which uses all threads of the worker
 
 
-def _multiply_on_worker_threads(matrix: "Matrix", V: Array) -> Array:
-    """X V on as many cores as the worker has threads."""
+def _multiply_on_worker_threads(matrix: "Matrix", V: Array, start: Array | None = None) -> Array:
+    """X V, plus ``start`` in every row, on as many cores as the worker has threads."""
+    U = np.empty((matrix.X.shape[0], V.shape[1]), V.dtype)
     with _KERNEL_LOCK:
-        return matrix @ V
+        matrix.multiply(V, U, start)
+    return U
 
 
 class ShardData:
@@ -126,8 +128,8 @@ def slice_rows(rows: Array, begin: int, end: int) -> Array:
     return rows[begin:end]
 
 
-def multiply(documents: ShardData, V: Array) -> Array:
-    return _multiply_on_worker_threads(documents.rows, V)
+def multiply(documents: ShardData, V: Array, start: Array | None) -> Array:
+    return _multiply_on_worker_threads(documents.rows, V, start)
 
 
 def multiply_transposed(documents: ShardData, U: Array, before: Array | None) -> Array:

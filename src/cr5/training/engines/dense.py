@@ -1,10 +1,35 @@
-"""Products of dense matrices of which one has few rows or columns: compiled loops on a CPU, elsewhere operators."""
+"""Products of dense matrices of which one has few rows or columns: compiled loops on a CPU, elsewhere operators.
 
-from collections.abc import Sequence
+And formulas of arrays, element by element, which a GPU computes in one pass.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from cr5._typing import Array
+
+Formula = TypeVar("Formula", bound=Callable[..., Any])
+
+
+def elementwise(formula: Formula) -> Formula:
+    """A function of arrays that uses operators only; on a GPU it becomes one kernel."""
+
+    @wraps(formula)
+    def compute(*arrays: Array) -> Any:
+        return formula(*arrays) if isinstance(arrays[0], np.ndarray) else _as_kernel(formula)(*arrays)
+
+    return cast(Formula, compute)
+
+
+@cache
+def _as_kernel(formula: Callable[..., Any]) -> Callable[..., Any]:
+    import cupy
+
+    kernel: Callable[..., Any] = cupy.fuse(formula)
+    return kernel
 
 
 def combination(parts: Sequence[tuple[Array, Array]]) -> Array:

@@ -90,17 +90,25 @@ class GpuEngine(LocalEngine):
                 if M:
                     M.X.add_product(M.transposed.multiply(named[source]), named[target])
 
-    def multiply(self, source: str, target: str) -> None:
+    def round_words(self, name: str) -> None:
         with self.device.memory_errors():
-            for block, V, named in zip(self.blocks, self.words.arrays, self.documents.arrays, strict=True):
-                named.pop(target, None)
-                named[target] = block.X.multiply(V[source])
+            for named in self.words.arrays:
+                self.device.round(named[name])
 
-    def multiply_transposed(self, source: str, target: str) -> None:
+    def multiply(
+        self, source: str, target: str, start: Sequence[Array] | None = None, *, may_round: bool = False
+    ) -> None:
+        starts: Sequence[Array | None] = start or [None] * len(self.blocks)
+        with self.device.memory_errors():
+            for block, V, named, row in zip(self.blocks, self.words.arrays, self.documents.arrays, starts, strict=True):
+                named.pop(target, None)
+                named[target] = block.X.multiply(V[source], start=row, may_round=may_round)
+
+    def multiply_transposed(self, source: str, target: str, *, may_round: bool = False) -> None:
         with self.device.memory_errors():
             for block, U, named in zip(self.blocks, self.documents.arrays, self.words.arrays, strict=True):
                 named.pop(target, None)
-                named[target] = block.transposed.multiply(U.pop(source))
+                named[target] = block.transposed.multiply(U.pop(source), may_round=may_round)
 
     def concept_sums(self, name: str) -> None:
         with self.device.memory_errors():
@@ -116,7 +124,7 @@ class GpuEngine(LocalEngine):
             S = self.concepts.arrays[0][source]
             for block, named in zip(self.blocks, self.documents.arrays, strict=True):
                 named.pop(target, None)
-                named[target] = S.take(block.concepts, axis=0)
+                named[target] = block.take_concepts(S)
 
     def column_sums(self, target: str, power: int) -> None:
         with self.device.memory_errors():

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class GpuSizes:
     an array get a thread of their own on the way to the host.
     """
 
-    chunk_rows: int = 2**17
+    chunk_rows: int = 2**18
     range_rows: int = 512
     min_piece: int = 32
     max_piece: int = 1024
@@ -48,15 +48,21 @@ class GpuSizes:
 
 _SOURCE = Template("""
 typedef $number T;
+typedef $stored N;  // of V: T, or unsigned short for the upper half of a float, which is a bfloat16
 typedef $weight S;
-const int LANES = $lanes, VECTORS = $vectors, GROUPS = 32 / LANES, NUMBERS = 16 / sizeof(T);
+const int LANES = $lanes, VECTORS = $vectors, GROUPS = 32 / LANES, NUMBERS = 16 / sizeof(N);
 const int BATCH = $batch;  // nonzeros that each group fetches before it adds
-struct __align__(16) Vector { T at[NUMBERS]; };
+struct __align__(16) Vector { N at[NUMBERS]; };
+
+__device__ __forceinline__ float number(float stored) { return stored; }
+__device__ __forceinline__ double number(double stored) { return stored; }
+__device__ __forceinline__ float number(unsigned short stored) { return __uint_as_float(unsigned(stored) << 16); }
 
 // U += X V. A thread block takes one task, some pieces of rows of X, for one panel of columns; a warp takes
 // one piece after another. Its groups of lanes each fetch the row of V of another nonzero.
-// Six blocks fit on a multiprocessor where a thread has 40 registers; more threads hide more waiting.
-extern "C" __global__ void __launch_bounds__($threads, 6) multiply(
+// Six blocks fit on a multiprocessor where a thread has 40 registers, five where it has 48; more threads hide more
+// waiting, and sums of twice as many columns need more registers.
+extern "C" __global__ void __launch_bounds__($threads, sizeof(N) < sizeof(T) ? 5 : 6) multiply(
     const int* __restrict__ tasks, const int* __restrict__ targets, const long long* __restrict__ begins,
     const int* __restrict__ lengths, const int* __restrict__ indices, const S* __restrict__ data,
     const Vector* __restrict__ V, long long step, long long width, T* __restrict__ U, T* __restrict__ partials)
@@ -90,7 +96,7 @@ extern "C" __global__ void __launch_bounds__($threads, 6) multiply(
                     #pragma unroll
                     for (int v = 0; v < VECTORS; v++)
                         #pragma unroll
-                        for (int i = 0; i < NUMBERS; i++) sum[v][i] += a * found[b][v].at[i];
+                        for (int i = 0; i < NUMBERS; i++) sum[v][i] += a * number(found[b][v].at[i]);
                 }
             }
         }
@@ -109,6 +115,53 @@ extern "C" __global__ void __launch_bounds__($threads, 6) multiply(
     }
 }
 
+// As multiply, for weights of 1 and V whose rows have ``width`` numbers. A row of threads takes one piece.
+extern "C" __global__ void add_rows(
+    int pieces, const int* __restrict__ targets, const long long* __restrict__ begins,
+    const int* __restrict__ lengths, const int* __restrict__ indices, const T* __restrict__ V, long long width,
+    T* __restrict__ U, T* __restrict__ partials)
+{
+    const long long piece = (long long) blockIdx.x * blockDim.y + threadIdx.y;
+    if (piece >= pieces) return;
+    const long long target = targets[piece], begin = begins[piece];
+    const int length = lengths[piece];
+    for (long long place = threadIdx.x; place < width; place += blockDim.x) {
+        T total = 0;
+        for (int k = 0; k < length; k++) total += V[indices[begin + k] * width + place];
+        if (target < 0) partials[~target * width + place] = total;
+        else U[target * width + place] += total;
+    }
+}
+
+// U[r] = S[numbers[r]]
+extern "C" __global__ void take_rows(
+    long long rows, const long long* __restrict__ numbers, const T* __restrict__ S, long long width, T* __restrict__ U)
+{
+    const long long row = (long long) blockIdx.x * blockDim.y + threadIdx.y;
+    if (row >= rows) return;
+    const T* from = S + numbers[row] * width;
+    for (long long place = threadIdx.x; place < width; place += blockDim.x) U[row * width + place] = from[place];
+}
+
+__device__ __forceinline__ unsigned rounded(float value) { return (__float_as_uint(value) + 0x8000u) & 0xffff0000u; }
+
+// V = V rounded to bfloat16
+extern "C" __global__ void round_numbers(long long count, float* V)
+{
+    const long long place = (long long) blockIdx.x * blockDim.x + threadIdx.x;
+    if (place < count) V[place] = __uint_as_float(rounded(V[place]));
+}
+
+// The upper halves of the numbers of V, rounded to bfloat16, in rows of ``padded`` numbers.
+extern "C" __global__ void to_bfloat16(
+    long long rows, long long width, long long padded, const float* __restrict__ V, unsigned short* __restrict__ halves)
+{
+    const long long row = (long long) blockIdx.x * blockDim.y + threadIdx.y;
+    if (row >= rows) return;
+    for (long long place = threadIdx.x; place < padded; place += blockDim.x)
+        halves[row * padded + place] = place < width ? rounded(V[row * width + place]) >> 16 : 0;
+}
+
 // U[rows[r]] += partials[slots[r]] + partials[slots[r] + 1] + ... up to slots[r + 1]
 extern "C" __global__ void add_up(
     const int* __restrict__ rows, const int* __restrict__ slots, const T* __restrict__ partials, long long width,
@@ -122,8 +175,24 @@ extern "C" __global__ void add_up(
     U[rows[blockIdx.x] * width + place] += total;
 }
 """)
-_IN_C = {"float32": "float", "float64": "double"}
+_IN_C = {"float32": "float", "float64": "double", "uint16": "unsigned short"}
 _SHAPE = {"threads": THREADS, "lanes": LANES, "vectors": VECTORS, "batch": BATCH}
+
+
+def may_be_rounded(V: Any) -> bool:
+    """Whether products round an array where they may: it is of single precision and not a part of another array."""
+    return bool(V.dtype == np.float32 and V.flags.c_contiguous and V.base is None)
+
+
+class Kernels(NamedTuple):
+    """The compiled functions of ``_SOURCE``."""
+
+    multiply: Any
+    add_rows: Any
+    take_rows: Any
+    round_numbers: Any
+    to_bfloat16: Any
+    add_up: Any
 
 
 class Device:
@@ -153,16 +222,22 @@ class Device:
                 f"the gpu engine found no working NVIDIA GPU ({error}); "
                 'check the output of nvidia-smi, or use `engine="cpu"`'
             ) from error
-        self.kernels: dict[tuple[str, str], tuple[Any, Any]] = {}
+        self.kernels: dict[tuple[str, str, str], Kernels] = {}
 
-    def kernels_for(self, weights: Any, numbers: Any) -> tuple[Any, Any]:
-        """The kernels for X of one dtype and V of another, compiled on first use."""
-        types = _IN_C[str(weights)], _IN_C[str(numbers)]
+    def kernels_for(self, weights: Any, stored: Any, numbers: Any) -> "Kernels":
+        """The kernels for X of one dtype, V stored in another, and U of a third, compiled on first use."""
+        types = _IN_C[str(weights)], _IN_C[str(stored)], _IN_C[str(numbers)]
         if types not in self.kernels:
-            source = _SOURCE.substitute(weight=types[0], number=types[1], **_SHAPE)
-            kernels = self.cupy.RawModule(code=source, options=("-std=c++17",))
-            self.kernels[types] = kernels.get_function("multiply"), kernels.get_function("add_up")
+            source = _SOURCE.substitute(weight=types[0], stored=types[1], number=types[2], **_SHAPE)
+            module = self.cupy.RawModule(code=source, options=("-std=c++17",))
+            self.kernels[types] = Kernels(*map(module.get_function, Kernels._fields))
         return self.kernels[types]
+
+    def round(self, V: Any) -> None:
+        """Round an array of single precision to bfloat16, in place."""
+        if may_be_rounded(V) and V.size:
+            round_numbers = self.kernels_for(V.dtype, V.dtype, V.dtype).round_numbers
+            round_numbers((-(-V.size // THREADS),), (THREADS,), (np.int64(V.size), V))
 
     def send(self, value: Any) -> Any:
         """A value on the GPU: an array, or a function with the arrays that are bound to it."""

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cr5._typing import Ints, Mask
-from cr5.training.engines.gpu_device import LANES, THREADS, VECTORS, Device, GpuSizes
+from cr5._typing import Array, Ints, Mask
+from cr5.training.engines.gpu_device import LANES, THREADS, VECTORS, Device, GpuSizes, Kernels, may_be_rounded
 
 
 class GpuCsr(NamedTuple):
@@ -36,8 +36,19 @@ class Block(MatrixAndTranspose):
         documents = len(concepts)
         one_each = device.cupy.arange(documents + 1), concepts.astype(np.int32), device.cupy.ones(documents, np.float32)
         one_hot = GpuCsr(*one_each, (documents, int(concepts.max()) + 1 if documents else 0))
-        self.sums = Matrix(device, _transposed(device.cupy, one_hot), in_order=True)
+        self.sums = Matrix(device, _transposed(device.cupy, one_hot), in_order=True, is_one_hot=True)
         self.nbytes += self.sums.nbytes
+
+    def take_concepts(self, S: Any) -> Any:
+        """The row of every document's concept."""
+        if not S.flags.c_contiguous or S.base is not None:
+            return S.take(self.concepts, axis=0)
+        U = self.device.cupy.empty((len(self.concepts), S.shape[1]), S.dtype)
+        if U.size:
+            take_rows = self.device.kernels_for(S.dtype, S.dtype, S.dtype).take_rows
+            sizes = np.int64(len(U)), np.int64(U.shape[1])
+            take_rows(*_rows_of_threads(len(U)), (sizes[0], self.concepts, S, sizes[1], U))
+        return U
 
     def select(self, selected: Mask) -> tuple[GpuCsr, Any]:
         """The documents of the selected concepts: their rows and their concepts."""
@@ -51,43 +62,69 @@ class Block(MatrixAndTranspose):
 
 
 class Matrix:
-    """A sparse matrix on the GPU that multiplies a dense block; ``in_order``: its rows' indices ascend."""
+    """A sparse matrix on the GPU that multiplies a dense block.
 
-    def __init__(self, device: Device, rows: GpuCsr, in_order: bool = False) -> None:
-        self.device, self.rows, self.shape = device, rows, rows.shape
+    ``in_order``: its rows' indices ascend; ``is_one_hot``: its elements are 1.
+    """
+
+    def __init__(self, device: Device, rows: GpuCsr, in_order: bool = False, is_one_hot: bool = False) -> None:
+        self.device, self.rows, self.shape, self.is_one_hot = device, rows, rows.shape, is_one_hot
         indices = rows.indices if in_order else None
         pieces = cut_into_pieces(device.cupy.asnumpy(rows.indptr), indices, rows.shape[1], device.cupy, device.sizes)
         self.pieces, self.partials = Pieces(*map(device.cupy.asarray, pieces)), int(pieces.slots[-1])
         self.nbytes = sum(array.nbytes for array in (*rows[:3], *self.pieces))
 
-    def multiply(self, V: Any, power: int | None = None) -> Any:
-        """X V, or with the elements of X to a power, in double precision."""
+    def multiply(self, V: Any, power: int | None = None, *, start: Array | None = None, may_round: bool = False) -> Any:
+        """X V, plus ``start`` in every row; or with the elements of X to a power, in double precision."""
         U = self.device.cupy.zeros((self.shape[0], V.shape[1]), V.dtype)
-        self.add_product(V, U, self.rows.data if power is None else self.rows.data.astype(np.float64) ** power)
+        if start is not None:
+            U[:] = self.device.send(start.astype(V.dtype))
+        data = self.rows.data if power is None else self.rows.data.astype(np.float64) ** power
+        self.add_product(V, U, data, may_round=may_round)
         return U
 
-    def add_product(self, V: Any, U: Any, data: Any = None) -> None:
-        """U += X V."""
+    def add_product(self, V: Any, U: Any, data: Any = None, *, may_round: bool = False) -> None:
+        """U += X V; with ``may_round``, V is rounded to bfloat16 if it can be."""
         cupy, pieces, width = self.device.cupy, self.pieces, V.shape[1]
         data = self.rows.data if data is None else data
         if not U.size or not len(pieces.targets):
             return
-        numbers = 16 // V.itemsize
-        step = -(-width // numbers)  # vectors of 16 bytes in a row
-        if width % numbers or not V.flags.c_contiguous or V.base is not None:  # a view may begin anywhere
-            padded = cupy.empty((len(V), step * numbers), V.dtype)
-            padded[:, :width] = V
-            padded[:, width:] = 0
-            V = padded
-        multiply, add_up = self.device.kernels_for(data.dtype, V.dtype)
+        is_whole = V.flags.c_contiguous and V.base is None  # a view may begin anywhere
+        stored = np.dtype(np.uint16) if may_round and may_be_rounded(V) else V.dtype
+        kernels = self.device.kernels_for(data.dtype, stored, V.dtype)
         partials = cupy.empty((self.partials, width), V.dtype)
-        arrays = pieces.targets, pieces.begins, pieces.lengths, self.rows.indices, data, V
-        panels = -(-step // (LANES * VECTORS))
-        sizes = np.int64(step), np.int64(width)
-        multiply((len(pieces.tasks) - 1, panels), (THREADS,), (pieces.tasks, *arrays, *sizes, U, partials))
+        arrays = pieces.targets, pieces.begins, pieces.lengths, self.rows.indices
+        if self.is_one_hot and is_whole:
+            count = len(pieces.targets)
+            kernels.add_rows(*_rows_of_threads(count), (np.int32(count), *arrays, V, np.int64(width), U, partials))
+        else:
+            numbers = 16 // stored.itemsize
+            step = -(-width // numbers)  # vectors of 16 bytes in a row
+            if stored != V.dtype or width % numbers or not is_whole:
+                V = self._padded(V, step * numbers, stored, kernels)
+            sizes = np.int64(step), np.int64(width)
+            grid = len(pieces.tasks) - 1, -(-step // (LANES * VECTORS))
+            kernels.multiply(grid, (THREADS,), (pieces.tasks, *arrays, data, V, *sizes, U, partials))
         if len(pieces.cut):
             grid = len(pieces.cut), -(-width // 128)
-            add_up(grid, (128,), (pieces.cut, pieces.slots, partials, np.int64(width), U))
+            kernels.add_up(grid, (128,), (pieces.cut, pieces.slots, partials, np.int64(width), U))
+
+    def _padded(self, V: Any, columns: int, stored: Any, kernels: Kernels) -> Any:
+        """V with zeros in further columns, as it is ``stored``: uint16 for the upper halves of rounded numbers."""
+        rows, width = V.shape
+        padded = self.device.cupy.empty((rows, columns), stored)
+        if stored == V.dtype:
+            padded[:, :width] = V
+            padded[:, width:] = 0
+        else:
+            sizes = np.int64(rows), np.int64(width), np.int64(columns)
+            kernels.to_bfloat16(*_rows_of_threads(rows), (*sizes, V, padded))
+        return padded
+
+
+def _rows_of_threads(rows: int) -> tuple[tuple[int], tuple[int, int]]:
+    """The grid and the thread blocks of a kernel in which 64 threads process one row."""
+    return (-(-rows // 4),), (64, 4)
 
 
 class Pieces(NamedTuple):

@@ -63,14 +63,14 @@ def _adder(size: int) -> Any:
     """The inner loop of the product, for as many columns as ``size`` bytes hold."""
 
     def add(
-        begin: int, end: int, indices: Ints, data: Array, V: Array, step: int, column: int, U: Array, place: int,
-        from_zero: bool,
+        begin: int, end: int, indices: Ints, data: Array, V: Array, step: int, column: int, before: Array, at: int,
+        U: Array, place: int,
     ) -> None:  # fmt: skip
-        """U[place], ... += data[k] V[indices[k], column], ... for all k; ``from_zero`` starts from zero."""
-        number, nothing = U.dtype.type, zero_lanes(U, size)
-        row = nothing if from_zero else load(nothing, U, place)
+        """U[place], ... = before[at], ... + data[k] V[indices[k], column], ... for all k."""
+        number, lanes = U.dtype.type, zero_lanes(U, size)
+        row = load(lanes, before, at)
         for k in range(begin, end):
-            row = multiply_add(number(data[k]), load(nothing, V, indices[k] * step + column), row)
+            row = multiply_add(number(data[k]), load(lanes, V, indices[k] * step + column), row)
         store(row, U, place)
 
     return numba.njit(add)
@@ -92,21 +92,21 @@ _pack_wide, _pack_narrow = _packer(_WIDE), _packer(_NARROW)
 @compiled
 def _multiply_rows(
     first: int, last: int, columns: Ints, is_wide: Mask, indptr: Ints, indices: Ints, data: Array, V: Array,
-    V_step: int, width: int, U: Array, U_step: int,
+    V_step: int, width: int, start: Array, U: Array, U_step: int,
 ) -> None:  # fmt: skip
-    """Rows first to last of U = X V, without copying V."""
+    """Rows first to last of U = start + X V, without copying V."""
     number = U.dtype.type
     for i in range(first, last):
         begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
         for p in range(len(columns)):
             place = i * U_step + columns[p]
             if is_wide[p]:
-                _add_wide(begin, end, indices, data, V, V_step, columns[p], U, place, True)
+                _add_wide(begin, end, indices, data, V, V_step, columns[p], start, columns[p], U, place)
             else:
-                _add_narrow(begin, end, indices, data, V, V_step, columns[p], U, place, True)
+                _add_narrow(begin, end, indices, data, V, V_step, columns[p], start, columns[p], U, place)
         if not len(columns):
             row = U[i * U_step : i * U_step + width]
-            row[:] = 0
+            row[:] = start
             for k in range(begin, end):
                 a, v = number(data[k]), V[indices[k] * V_step :]
                 for j in range(width):
@@ -116,7 +116,7 @@ def _multiply_rows(
 @numba.njit  # type: ignore[untyped-decorator]
 def _work(
     counters: Ints, columns: Ints, is_wide: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints, ends: Ints,
-    indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, U: Array, U_step: int,
+    indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, start: Array, U: Array, U_step: int,
 ) -> None:  # fmt: skip
     """Process parts of panels until none is left: first copy (pack) them, then multiply with packed ones.
 
@@ -141,11 +141,12 @@ def _work(
                 pass
             for piece in range(bounds[t], bounds[t + 1]):
                 i, begin, end = rows[piece], begins[piece], ends[piece]
-                place, from_zero = i * U_step + column, begin == indptr[i]
+                place = i * U_step + column
+                before, at = (start, column) if begin == indptr[i] else (U, place)
                 if is_wide[p]:
-                    _add_wide(begin, end, indices, data, panel, step, 0, U, place, from_zero)
+                    _add_wide(begin, end, indices, data, panel, step, 0, before, at, U, place)
                 else:
-                    _add_narrow(begin, end, indices, data, panel, step, 0, U, place, from_zero)
+                    _add_narrow(begin, end, indices, data, panel, step, 0, before, at, U, place)
             _count(counters, finished + t, 1)
         task = _count(counters, 0, 1)
 
@@ -153,22 +154,23 @@ def _work(
 @compiled
 def _multiply(
     counters: Ints, columns: Ints, is_wide: Mask, panels: Array, bounds: Ints, rows: Ints, begins: Ints, ends: Ints,
-    indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, width: int, U: Array, U_step: int,
+    indptr: Ints, indices: Ints, data: Array, V: Array, V_step: int, width: int, start: Array, U: Array, U_step: int,
 ) -> None:  # fmt: skip
-    """One thread's share of U = X V: the threads process part after part, and slower ones process fewer.
+    """One thread's share of U = start + X V: the threads process part after part, and slower ones process fewer.
 
     Panel p has the columns from columns[p] on, part t of it the pieces from bounds[t] to bounds[t + 1].
     Without panels to pack V into, part t is the rows from bounds[t] to bounds[t + 1].
     """
     if len(panels):
         _work(
-            counters, columns, is_wide, panels, bounds, rows, begins, ends, indptr, indices, data, V, V_step, U, U_step
+            counters, columns, is_wide, panels, bounds, rows, begins, ends, indptr, indices, data, V, V_step, start,
+            U, U_step,
         )  # fmt: skip
     else:
         t = _count(counters, 0, 1)
         while t < len(bounds) - 1:
             first, last = bounds[t], bounds[t + 1]
-            _multiply_rows(first, last, columns, is_wide, indptr, indices, data, V, V_step, width, U, U_step)
+            _multiply_rows(first, last, columns, is_wide, indptr, indices, data, V, V_step, width, start, U, U_step)
             t = _count(counters, 0, 1)
 
 
@@ -264,20 +266,26 @@ class Matrix:
         self.multiply(V, U)
         return U
 
-    def multiply(self, V: Array, U: Array) -> None:
-        """U = X V in place; columns of wider arrays are fine, rows that are not contiguous cost a copy."""
+    def multiply(self, V: Array, U: Array, start: Array | None = None) -> None:
+        """U = X V in place, plus ``start`` in every row; columns of wider arrays are fine.
+
+        Rows that are not contiguous cost a copy.
+        """
         X, width = self.X, V.shape[1]
         if V.shape[0] != X.shape[1] or U.shape != (X.shape[0], width):
             raise ValueError(f"a matrix of shape {X.shape} does not multiply {V.shape} into {U.shape}")
         if not U.size:
             return
         if U.dtype != V.dtype or not has_whole_rows(U):
-            U[:] = self @ V
+            result = np.empty(U.shape, V.dtype)
+            self.multiply(V, result, start)
+            U[:] = result
             return
+        start = np.zeros(width, V.dtype) if start is None else start.astype(V.dtype)
         V, V_step = flat(V if has_whole_rows(V) else V.copy(order="C"))
         U, U_step = flat(U)
         columns, is_wide = _panels(width, V.itemsize)
-        arrays, dense = (X.indptr, X.indices, X.data), (V, V_step, width, U, U_step)
+        arrays, dense = (X.indptr, X.indices, X.data), (V, V_step, width, start, U, U_step)
         if X.nnz * width < self.tuning.min_parallel_products:
             _multiply_rows(0, X.shape[0], columns, is_wide, *arrays, *dense)
             return

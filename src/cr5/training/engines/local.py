@@ -70,6 +70,9 @@ class LocalEngine:
         batches = in_batches(documents)
         return count_corpus(batches, tokeniser, threads=threads, scratch=self.scratch, progress=progress)
 
+    def round_words(self, name: str) -> None:
+        """Nothing: a CPU multiplies numbers of single precision as fast."""
+
     def _add_language(self, lang: str, words: int, matrix: Any | None) -> None:
         """Add a language without documents.
 

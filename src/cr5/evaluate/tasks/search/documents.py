@@ -9,8 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from cr5._typing import Ints
-from cr5.corpus.language_names import no_such_language
-from cr5.corpus.languages import find_language
+from cr5.corpus.languages import find_language, no_such_language
 from cr5.errors import Cr5Error
 from cr5.features.counts import WordCounter, WordCounts
 from cr5.features.tokeniser import Tokeniser
