@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -30,20 +31,24 @@ def instructions() -> list[tuple[str, str]]:
 def test_each_line_of_the_container_file_is_what_a_server_needs() -> None:
     lines = instructions()
     assert [name for name, _ in lines] == [
-        "FROM", "COPY", "RUN", "ENV", "RUN", "RUN", "USER", "WORKDIR", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK",
+        "FROM", "COPY", "RUN",
+        "FROM", "COPY", "RUN", "ENV", "RUN", "RUN", "VOLUME", "USER", "WORKDIR", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK",
         "ENTRYPOINT", "CMD",
     ]  # fmt: skip
-    of = {name: arguments for name, arguments in lines if name != "RUN"}
-    install, compiled, user = [arguments for name, arguments in lines if name == "RUN"]
+    of = {name: arguments for name, arguments in lines[3:] if name != "RUN"}  # of the second stage, which is the image
+    wheel, install, compiled, user = [arguments for name, arguments in lines if name == "RUN"]
+    assert lines[0][1] == f"{of['FROM']} AS build"
     assert of["FROM"].startswith("python:3.")
-    assert of["COPY"] == ". /src"
-    assert "'/src[serve]'" in install
-    assert install.endswith("rm -r /src")
+    assert lines[1][1] == ". /src"
+    assert wheel.endswith("--no-deps --wheel-dir /wheels /src")
+    assert of["COPY"] == "--from=build /wheels /wheels"
+    assert "/wheels/cr5-*.whl)[serve]" in install
     assert of["ENV"] == "NUMBA_CACHE_DIR=/opt/cr5-cache"
     assert "cr5 search" in compiled  # fills the cache
     [filling] = re.findall(r'python -c "([^"]*)"', compiled)
     assert filling.replace("/tmp/i", "{index}") == FILLING
     assert "chmod -R a+rwX /opt/cr5-cache" in compiled
+    assert of["VOLUME"] == "/opt/cr5-cache"  # starts with what the image has there, and can be written when that cannot
     assert "--uid 10001" in user
     assert int(of["USER"]) == 10001  # a number, so that an orchestrator can see that it is not root
     assert of["WORKDIR"] == "/data"
@@ -58,6 +63,17 @@ def test_each_line_of_the_container_file_is_what_a_server_needs() -> None:
     assert command[0] == "serve"
     assert context.params["read_only"] is True
     assert (context.params["host"], context.params["port"], context.params["log_format"]) == ("0.0.0.0", 8000, "json")
+
+
+def test_an_image_is_built_from_what_the_package_needs_and_nothing_else() -> None:
+    patterns = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    files = {project["project"]["readme"], *project["project"]["license-files"]}
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    needed = {Path(name).parts[0] for name in [*files, *packages]} | {"pyproject.toml"}
+    assert patterns[0] == "*"
+    assert {pattern[1:] for pattern in patterns if pattern.startswith("!")} == needed
+    assert patterns[-1] == "**/__pycache__"
 
 
 @pytest.mark.slow

@@ -163,12 +163,7 @@ class Index:
 
     @property
     def snapshot_number(self) -> int:
-        """The number of the active snapshot: 1 for a new index, one more for each reindexing."""
-        return self._read(lambda active: active.number)
-
-    @property
-    def opened_snapshot_number(self) -> int:
-        """The number of the snapshot that this object has opened; reads nothing, and so does not notice a newer one."""
+        """The number of the open snapshot: 1 for a new index, one more for each reindexing. Reads no file."""
         return self._active.number
 
     @property

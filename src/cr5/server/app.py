@@ -140,7 +140,7 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
 
     @app.delete("/documents/{id:path}", response_model=schemas.DeleteResponse)
     async def delete(id: str) -> Response:  # noqa: A002
-        """Delete a document from the index."""
+        """Delete a document from the index, if there is one with this id."""
         return await write(partial(handlers.delete, document_id=id))
 
     @app.post("/embed", response_model=schemas.EmbedResponse)
@@ -172,7 +172,7 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
     @app.get("/health", response_model=schemas.HealthResponse)
     async def health() -> Response:
         """Tell that the server process works, whether or not its index can be read."""
-        response = schemas.HealthResponse(version=release, generation=index.opened_snapshot_number)
+        response = schemas.HealthResponse(version=release, generation=index.snapshot_number)
         return Response(response.model_dump_json(), media_type="application/json")
 
     @app.get("/ready", response_model=schemas.ReadyResponse)
