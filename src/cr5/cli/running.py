@@ -167,5 +167,6 @@ def _message(error: BaseException, arguments: Sequence[str]) -> str:
     if isinstance(error, ImportError) and not isinstance(error, Cr5Error):
         return f"{error.name or 'a library'} cannot be loaded ({error}); {_MEMORY_ADVICE}, or install it again"
     if isinstance(error, MemoryError):
-        return f"{in_command_line_terms(str(error), arguments) or 'there is not enough memory'}; {_MEMORY_ADVICE}"
+        problem = in_command_line_terms(str(error), arguments).rstrip(".")
+        return f"{problem or 'there is not enough memory'}; {_MEMORY_ADVICE}"
     return in_command_line_terms(str(error), arguments) or type(error).__name__

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from cr5.cli.messages import settings_as_options
@@ -155,7 +156,8 @@ def _published_report(model: Cr5, path: str, seconds: float | None) -> None:
 
 def _written(model: Cr5, path: str, seconds: float | None) -> None:
     if seconds is not None:
-        out.print(f"written to {path} in {seconds:.1f} s; try: cr5 similar {path} WORD --lang {model.langs[0]}")
+        example = f"cr5 similar {quote(path)} WORD --lang {model.langs[0]}"
+        out.print(f"written to {path} in {seconds:.1f} s; try: {example}", soft_wrap=True)
 
 
 def model_sizes(model: Cr5, path: Path) -> None:
