@@ -107,8 +107,8 @@ def test_inspect_with_skip_counts_what_it_leaves_out_and_gives_no_advice_that_wa
 ) -> None:
     lines = [{"concept": f"c{i}", "lang": lang, "text": f"word {i}"} for i in range(3) for lang in ("en", "it")]
     lines += [{"concept": "c1", "lang": "de DE", "text": "x"}, {"concept": "c1", "lang": "en"}]
-    lines += [{"concept": "c1", "lang": "en", "text": "y", "fields": {"a": {"b": {"c": 1}}}}]
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    nested = {"concept": "c1", "lang": "en", "text": "y", "fields": {"a": {"b": {"c": 1}}}}
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, [*lines, nested])))
     (tmp_path / "empty.csv").touch()
     assert running.run_command(["corpus", "inspect", str(tmp_path), "--on-error", "skip"]) == 0
     printed = capsys.readouterr()
@@ -121,4 +121,4 @@ def test_inspect_with_skip_counts_what_it_leaves_out_and_gives_no_advice_that_wa
     assert running.run_command(["corpus", "inspect", str(tmp_path), "--on-error", "skip", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert any("--set min_documents" in note for note in found["notes"])
-    assert sum(found["skipped"].values()) == len(lines) - 6 + 1
+    assert sum(found["skipped"].values()) == len(lines) + 1 - 6 + 1

@@ -1,6 +1,7 @@
 """Damaged catalogues: errors name the line, and the other messages are read."""
 
 import contextlib
+import gzip
 import io
 import struct
 from pathlib import Path
@@ -206,8 +207,6 @@ def test_unreadable_messages_are_documents_that_were_read_and_skipped(tmp_path: 
 
 
 def test_compressed_catalogues_in_a_folder_are_read(tmp_path: Path) -> None:
-    import gzip
-
     (tmp_path / "root" / "de").mkdir(parents=True)
     content = 'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "Quit"\nmsgstr "Beenden"\n'
     (tmp_path / "root" / "de" / "app.po.gz").write_bytes(gzip.compress(content.encode()))
@@ -219,3 +218,13 @@ def test_compressed_catalogues_in_a_folder_are_read(tmp_path: Path) -> None:
 def test_a_code_that_is_none_is_named_with_its_file(tmp_path: Path) -> None:
     path = put(tmp_path, "messages.po", 'msgid ""\nmsgstr "Language: klingonese\\n"\n\nmsgid "Quit"\nmsgstr "x"\n')
     assert message([path]).startswith(f"{path}: 'Quit': 'klingonese' is not a language code")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_a_catalogue_in_utf_16_is_refused_in_one_sentence(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "it.po"
+    path.write_bytes('msgid "Quit"\nmsgstr "Esci"\n'.encode(encoding))
+    assert message([path]) == (
+        f"{path}: {encoding}, which catalogues cannot be in; convert it with iconv -f {encoding} -t utf-8, and write "
+        "charset=UTF-8 in its header"
+    )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
+from typing import IO, Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import bcp47_code, is_registered, is_same_language, primary_subtag
@@ -15,10 +15,11 @@ from cr5.hashing import digest
 from cr5.message_parts import quoted
 from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.catalogue_files import Message, read_mo, read_po
-from cr5.sources.files import open_source
+from cr5.sources.files import MAX_LINE_BYTES, open_source
 from cr5.sources.input_files import matching_files
 from cr5.sources.source import ParameterHelp, Source
 from cr5.storage.compressed import split_suffix
+from cr5.storage.text_encodings import evident_encoding, put_back
 
 GettextUnit: TypeAlias = Literal["message", "reference", "catalogue"]
 
@@ -117,6 +118,8 @@ class _Catalogue:
         """Read the messages of the catalogue without its header, which sets the language."""
         path = self.file.path
         with open_source(path) as stream:
+            if not self.file.is_compiled:
+                stream = _checked(stream, path)
             messages = (read_mo if self.file.is_compiled else read_po)(stream, str(path), self.unusable_message)
             first = next(messages, None)
             if first is None:
@@ -151,6 +154,15 @@ def _joined(texts: Sequence[str]) -> str:
 def _header(text: str) -> dict[str, str]:
     fields = (line.partition(":") for line in text.splitlines())
     return {name.strip().lower(): value.strip() for name, _, value in fields}
+
+
+def _checked(stream: IO[bytes], path: Path) -> IO[bytes]:
+    """The stream of a .po from its beginning, unless that is in an encoding that gettext does not have."""
+    start = stream.readline(MAX_LINE_BYTES)
+    if (encoding := evident_encoding(start)) not in (None, "utf-8-sig"):
+        advice = f"convert it with iconv -f {encoding} -t utf-8, and write charset=UTF-8 in its header"
+        raise UnusableInputError("unknown charset", f"{path}: {encoding}, which catalogues cannot be in; {advice}")
+    return put_back(stream, start)
 
 
 # Plain text

@@ -157,7 +157,8 @@ def _published_report(model: Cr5, path: str, seconds: float | None) -> None:
 def _written(model: Cr5, path: str, seconds: float | None) -> None:
     if seconds is not None:
         example = f"cr5 similar {quote(path)} WORD --lang {model.langs[0]}"
-        out.print(f"written to {path} in {seconds:.1f} s; try: {example}", soft_wrap=True)
+        advice = "" if model.report.get("interrupted") else f"; try: {example}"
+        out.print(f"written to {path} in {seconds:.1f} s{advice}", soft_wrap=True)
 
 
 def model_sizes(model: Cr5, path: Path) -> None:
