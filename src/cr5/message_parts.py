@@ -22,6 +22,14 @@ def one_line(text: str) -> str:
     return re.sub(r"[\0-\x1f\x7f-\x9f\ud800-\udfff]", lambda match: repr(match[0])[1:-1], text)
 
 
+_SKIP_ADVICE = re.compile(r',? or [^;,`]*`on_error="skip"`')
+
+
+def without_skip_advice(message: str) -> str:
+    """A message without its advice to skip such input, for those who do: "remove it or pass `on_error="skip"`"."""
+    return _SKIP_ADVICE.sub("", message)
+
+
 def plural(count: int, noun: str) -> str:
     """A count with its noun: 1 step, 2 steps."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -324,7 +324,8 @@ def test_files_of_other_extensions_are_named_with_the_option_that_reads_them(
     assert (
         "files: 6 found, 2 read, 4 skipped 1: path does not match the pattern (first: "
         f"{tmp_path}/docs/french/a.txt; folders: french 1); say with --pattern where paths have their language, "
-        "or with --lang english=en which language a folder such as english is in 3: other extensions, .adoc 2, none 1; "
+        "or with --lang english=en which language a folder such as english is in 3: other extensions, .adoc 2, "
+        "no extension 1; "
         "name the format of those that are pages with --as, as in --as adoc=text" in words(capsys.readouterr().out)
     )
     assert corpus_command("folder", *arguments, "--as", "adoc=text", "--lang", "french=fr", "-o", "c.jsonl") == 0

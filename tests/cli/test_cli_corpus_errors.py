@@ -40,7 +40,10 @@ FEW_FIELDS = "2 fields under a header of 3; quote a field that holds a delimiter
             ["europarl", "void"],
             "void: no session file; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml",
         ),
-        (["gettext", "void"], "void: no catalogue in this folder; their names end in .po, .mo or .gmo"),
+        (
+            ["gettext", "void"],
+            "void: no catalogue in this folder; their names end in .po, .mo or .gmo, which .gz, .bz2 or .xz may follow",
+        ),
         (
             ["gettext", "noise.mo"],
             "noise.mo: not a compiled catalogue, which starts with 950412de; check the name or compile it again",
@@ -59,7 +62,8 @@ FEW_FIELDS = "2 fields under a header of 3; quote a field that holds a delimiter
         ),
         (
             ["table", "numbers.csv", "--lang", "no code"],
-            "a: 'no code' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for your own",
+            "numbers.csv:2: 'no code' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for "
+            "your own",
         ),
     ],
 )

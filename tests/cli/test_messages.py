@@ -1,7 +1,9 @@
 """Messages of the library, shown by the command line."""
 
 import errno
+import json
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +90,35 @@ def test_a_package_that_is_installed_but_cannot_be_imported_is_not_called_missin
     with pytest.raises(ModuleNotFoundError, match=r"json\.nosuch") as caught, needs_package("a", "json", "b"):
         import_module("json.nosuch")
     assert not isinstance(caught.value, MissingPackageError)
+
+
+def test_advice_to_skip_is_left_out_when_it_is_followed() -> None:
+    for message, shown in (
+        ('empty; remove it or pass `on_error="skip"`', "empty; remove it"),
+        ('no digits; use letters, or leave such documents out with `on_error="skip"`', "no digits; use letters"),
+        ("lower `rank`", "lower --rank"),
+    ):
+        for arguments in (["train", "corpus/", "--on-error", "skip"], ["train", "corpus/", "--on-error=skip"]):
+            assert in_command_line_terms(message, arguments) == shown
+
+
+def test_inspect_with_skip_counts_what_it_leaves_out_and_gives_no_advice_that_was_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [{"concept": f"c{i}", "lang": lang, "text": f"word {i}"} for i in range(3) for lang in ("en", "it")]
+    lines += [{"concept": "c1", "lang": "de DE", "text": "x"}, {"concept": "c1", "lang": "en"}]
+    nested = {"concept": "c1", "lang": "en", "text": "y", "fields": {"a": {"b": {"c": 1}}}}
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, [*lines, nested])))
+    (tmp_path / "empty.csv").touch()
+    assert running.run_command(["corpus", "inspect", str(tmp_path), "--on-error", "skip"]) == 0
+    printed = capsys.readouterr()
+    assert "6 documents read" in printed.out
+    assert "also skipped, because they cannot be used: 1" in printed.out
+    assert "skipped 1: empty file (first: " in printed.err
+    assert "on-error" not in printed.err
+    assert "on_error" not in printed.err
+    assert "de DE" not in printed.out
+    assert running.run_command(["corpus", "inspect", str(tmp_path), "--on-error", "skip", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert any("--set min_documents" in note for note in found["notes"])
+    assert sum(found["skipped"].values()) == len(lines) + 1 - 6 + 1

@@ -110,7 +110,7 @@ CASES = {
         Part({"good/it.po": PO.format("UTF-8", message(ENGLISH, ITALIAN))}, 2),
         {
             "empty file": Part({"nil/it.po": ""}, 0),
-            "not translated": Part({"half/it.po": PO.format("UTF-8", message("Open", ""))}, 1),
+            "not translated, or marked as fuzzy": Part({"half/it.po": PO.format("UTF-8", message("Open", ""))}, 1),
             "markup alone": Part({"tags/it.po": PO.format("UTF-8", message("%s", "%s"))}, 1),
             "source without text": Part({"keys/it.po": PO.format("UTF-8", message("<a>", "apri"))}, 2),
             "duplicate": Part({"copy/it.po": PO.format("UTF-8", message(ENGLISH, ITALIAN))}, 2),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from properties import up_to
 
 from cr5.corpus.documents import Document
+from cr5.corpus.reading import read_batches
 from cr5.errors import CorpusError, Cr5Warning
 from cr5.sources import folder
 from cr5.sources.accounting import Accounting
@@ -305,7 +306,7 @@ def test_unreadable_pages_are_reported_and_the_others_are_read(tmp_path: Path, m
     assert examples == {
         "unknown encoding": UNKNOWN_ENCODING,
         "page too large": "ROOT/en/large.md: a page of more than 0 MB; split it or remove it",
-        "unreadable file": "ROOT/en/gone.html: cannot be read, no such file or directory; check the name",
+        "unreadable file": "ROOT/en/gone.html: a broken link to nowhere; correct it or remove it",
     }
     assert message(tmp_path) == UNKNOWN_ENCODING
 
@@ -397,3 +398,12 @@ def test_only_the_wanted_languages_are_read(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as caught:
         list(read_folder(tmp_path, langs=["da"]))
     assert str(caught.value) == f"{tmp_path}: no page in da, only in en, it, pt_BR; change `langs`"
+
+
+def test_a_broken_link_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "en").mkdir()
+    (tmp_path / "en" / "gone.html").symlink_to("nowhere")
+    with pytest.raises(CorpusError, match=r"gone\.html: a broken link to nowhere; correct it or remove it"):
+        list(read_folder(tmp_path))
+    with pytest.raises(CorpusError, match=r"gone\.html: a broken link to nowhere"):
+        read_batches(tmp_path / "en" / "gone.html")

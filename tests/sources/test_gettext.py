@@ -144,7 +144,7 @@ def test_untranslated_and_fuzzy_messages_of_joined_ones_are_counted(
     path = put(tmp_path, "locale/de/LC_MESSAGES/app.po", GERMAN)
     accounting = Accounting()
     list(read_gettext([tmp_path / "locale"], by=by, accounting=accounting))
-    assert accounting.skipped_parts.counts == {"not translated": 2}
+    assert accounting.skipped_parts.counts == {"not translated, or marked as fuzzy": 2}
     assert accounting.skipped_parts.first == f"{path}: {first}"
 
 
@@ -192,7 +192,7 @@ def test_text_and_compiled_catalogues_give_the_same_documents(tmp_path: Path, me
         ("messages.po", "", "", "messages"),
         ("no.po", "nb", "nb", "root"),
         ("de.po", "LANGUAGE", "de", "root"),
-        ("messages.po", "klingonese", "klingonese", "messages"),
+        ("messages.po", "xx", "xx", "messages"),
         ("gedit/de/de.po", "de", "de", "gedit"),
         ("de/guide/how-to.po", "de", "de", "guide/how-to"),
         ("docs/de/LC_MESSAGES/guide/how-to.po", "", "de", "docs/guide/how-to"),

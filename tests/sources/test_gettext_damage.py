@@ -1,6 +1,7 @@
 """Damaged catalogues: errors name the line, and the other messages are read."""
 
 import contextlib
+import gzip
 import io
 import struct
 from pathlib import Path
@@ -36,7 +37,7 @@ from cr5.sources.gettext import read_gettext
         ('msgid "a"b"\nmsgstr "b"', '4: \'"a"b"\' is not a quoted string; check the file with msgfmt -c'),
         (
             'msgid "a"\nmsgstr "\udcff"',
-            "5: not utf-8, which the header declares; convert the file with msgconv -t UTF-8",
+            "5: not utf-8, which the header declares; correct the charset in the header, or the text",
         ),
     ],
 )
@@ -134,7 +135,7 @@ def test_a_catalogue_without_references_cannot_be_read_by_reference(tmp_path: Pa
 
 def test_wrong_arguments_are_errors_that_name_them(tmp_path: Path) -> None:
     assert message([]) == "no catalogue given; name .po and .mo files, or their folder"
-    assert message([tmp_path]) == f"{tmp_path}: no catalogue in this folder; their names end in .po, .mo or .gmo"
+    assert message([tmp_path]).startswith(f"{tmp_path}: no catalogue in this folder; their names end in .po, .mo or ")
     assert message([tmp_path], "page") == (  # type: ignore[arg-type]
         '`by=\'page\'` must be "message" or "reference" or "catalogue"'
     )
@@ -195,3 +196,35 @@ def test_a_long_catalogue_takes_linear_time() -> None:
 
     limit = 10 * seconds(lambda: read_long(5_000)) + 0.1
     assert seconds(lambda: read_long(20_000), limit) < limit
+
+
+def test_unreadable_messages_are_documents_that_were_read_and_skipped(tmp_path: Path) -> None:
+    path = put(tmp_path, "it.po", 'msgid "Q"\nmsgstr "E"\n\nnonsense\n\nmsgid "a"\n')
+    accounting = Accounting("skip")
+    assert len(list(read_gettext([path], accounting=accounting))) == 2
+    assert (accounting.documents_read, accounting.skipped_documents.counts) == (4, {"unreadable message": 2})
+    assert accounting.skipped_parts.total == 0
+
+
+def test_compressed_catalogues_in_a_folder_are_read(tmp_path: Path) -> None:
+    (tmp_path / "root" / "de").mkdir(parents=True)
+    content = 'msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "Quit"\nmsgstr "Beenden"\n'
+    (tmp_path / "root" / "de" / "app.po.gz").write_bytes(gzip.compress(content.encode()))
+    (tmp_path / "root" / "de" / "app.mo").write_bytes(b"compiled")
+    [document] = read_gettext([tmp_path / "root"], by="catalogue", source_lang="")
+    assert (document.concept, document.lang, document.text) == ("app", "de", "Beenden")
+
+
+def test_a_code_that_is_none_is_named_with_its_file(tmp_path: Path) -> None:
+    path = put(tmp_path, "messages.po", 'msgid ""\nmsgstr "Language: klingonese\\n"\n\nmsgid "Quit"\nmsgstr "x"\n')
+    assert message([path]).startswith(f"{path}: 'Quit': 'klingonese' is not a language code")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_a_catalogue_in_utf_16_is_refused_in_one_sentence(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "it.po"
+    path.write_bytes('msgid "Quit"\nmsgstr "Esci"\n'.encode(encoding))
+    assert message([path]) == (
+        f"{path}: {encoding}, which catalogues cannot be in; convert it with iconv -f {encoding} -t utf-8, and write "
+        "charset=UTF-8 in its header"
+    )

@@ -372,3 +372,12 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert found == 1200
     assert peak < 1 << 20
+
+
+def test_a_code_that_is_none_is_named_with_its_unit(tmp_path: Path) -> None:
+    path = tmp_path / "memory.tmx"
+    units = "".join(f'<tu><tuv xml:lang="{lang}"><seg>a dog</seg></tuv></tu>' for lang in ("en", "english language"))
+    path.write_text(f'<tmx version="1.4"><body>{units}</body></tmx>')
+    for join, units in ((1, "unit 2"), (2, "units 1 to 2")):
+        with pytest.raises(CorpusError, match=f"memory.tmx: {units}: 'english language' is not a language code"):
+            list(read_tmx([path], join=join))

@@ -9,7 +9,8 @@ import sys
 def main() -> None:
     """Run the command and exit.
 
-    0 done, 1 an error that the user can correct, 2 wrong usage, 130 interrupted, 141 the reader of the output ended.
+    0 done, 1 an error that the user can correct, 2 wrong usage; as shells count signals, 130 ended by Ctrl-C, 143 by
+    SIGTERM, 129 by SIGHUP, 141 the reader of the output ended.
     """
     try:
         from cr5.cli.running import run_and_flush

@@ -126,14 +126,20 @@ def inspect(
     skipped = Skipped()
     with console.progress_bars(json) as progress:
         inspection = inspect_corpus(
-            read_corpora(corpora, langs, on_error, skipped), chosen.tokeniser, chosen.weighting, progress=progress
+            read_corpora(corpora, langs, on_error, skipped).with_fields(),
+            chosen.tokeniser,
+            chosen.weighting,
+            on_error=on_error,
+            skipped=skipped,
+            progress=progress,
         )
+    notes = [in_command_line_terms(note, ["corpus", "inspect"]) for note in inspection.notes]
     if json:
-        console.as_json(inspection.to_json() | {"skipped": skipped.counts})
+        console.as_json(inspection.to_json() | {"notes": notes, "skipped": skipped.counts})
         return
-    render.inspection_tables(inspection, chosen.weighting)
-    for note in inspection.notes:
-        console.warn(in_command_line_terms(note, ["corpus", "inspect"]))
+    render.inspection_tables(inspection, chosen.weighting, skipped)
+    for note in notes:
+        console.warn(note)
     console.skipped_lines(skipped)
 
 

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -119,7 +120,7 @@ def pull(
     if json:
         console.as_json({"model": str(output), "langs": fetched})
         return
-    out.print(f"{', '.join(fetched)} of {repo} written to {output}; try: cr5 info {output}", soft_wrap=True)
+    out.print(f"{', '.join(fetched)} of {repo} written to {output}; try: cr5 info {quote(str(output))}", soft_wrap=True)
 
 
 def push(

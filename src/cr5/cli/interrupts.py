@@ -13,18 +13,20 @@ _STOPPING = ("SIGTERM", "SIGHUP")  # Windows has no SIGHUP
 
 
 @contextmanager
-def signals_as_interrupt() -> Iterator[None]:
+def signals_as_interrupt() -> Iterator[list[int]]:
     """Within the block, SIGTERM and SIGHUP do what Ctrl-C does, so that nothing half-written stays.
 
     A signal that is ignored, as SIGHUP with nohup, or that has a handler keeps that. Ctrl-C may be ignored, as of a
-    command that a script has started in the background; the other signals still interrupt it.
+    command that a script has started in the background; the other signals still interrupt it. The list gets the
+    numbers of the signals.
     """
-    process = os.getpid()
+    process, received = os.getpid(), list[int]()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         if os.getpid() != process:  # a fork, which is stopped by whoever started it
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
+        received.append(number)
         handle = signal.getsignal(signal.SIGINT)
         if not callable(handle):
             raise KeyboardInterrupt
@@ -35,7 +37,7 @@ def signals_as_interrupt() -> Iterator[None]:
     for number in numbers:
         signal.signal(number, interrupt)
     try:
-        yield
+        yield received
     finally:
         for number in numbers:
             signal.signal(number, signal.SIG_DFL)

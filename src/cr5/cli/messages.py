@@ -8,6 +8,7 @@ from typing import Any
 from typer.main import get_command
 
 from cr5.cli.app import app
+from cr5.message_parts import without_skip_advice
 
 # Parameters that a command has under other names or advises for another command, and functions that are commands.
 _OTHER_NAMES = {
@@ -25,6 +26,8 @@ def in_command_line_terms(message: str, arguments: Sequence[str], app: Any = app
     ``arguments`` of ``app`` begin with the name of the running command, whose options are meant. Names that are
     neither, nor settings that it takes, lose their backticks and stay as they are.
     """
+    if "skip" in arguments or "--on-error=skip" in arguments:
+        message = without_skip_advice(message)
     return _replace(message, _options(get_command(app), arguments)) if _PARAMETER.search(message) else message
 
 

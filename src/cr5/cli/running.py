@@ -19,6 +19,7 @@ from cr5.cli.messages import in_command_line_terms
 from cr5.cli.render.console import err, warn
 from cr5.errors import Cr5Error, Cr5Warning
 
+INTERRUPTED = 130  # 128 + SIGINT
 BROKEN_PIPE = 141  # 128 + SIGPIPE: what a shell reports of a program whose reader has ended
 
 _MEANT_BY_FURTHER_ARGUMENTS = {
@@ -46,8 +47,10 @@ def run_and_flush(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # what a terminal cannot show becomes a question mark
-    with signals_as_interrupt():
+    with signals_as_interrupt() as signals:
         code = run_command(arguments)
+    if code == INTERRUPTED and signals:
+        code = 128 + signals[0]
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -98,7 +101,7 @@ def _run(arguments: list[str]) -> int:
             raise KeyboardInterrupt
     except (typer.Abort, KeyboardInterrupt):
         err.print("stopped", style="yellow")
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         return _end_output()
     except SystemExit as end:
@@ -168,5 +171,6 @@ def error_message(error: BaseException, arguments: Sequence[str]) -> str:
     if isinstance(error, ImportError) and not isinstance(error, Cr5Error):
         return f"{error.name or 'a library'} cannot be loaded ({error}); {_MEMORY_ADVICE}, or install it again"
     if isinstance(error, MemoryError):
-        return f"{in_command_line_terms(str(error), arguments) or 'there is not enough memory'}; {_MEMORY_ADVICE}"
+        problem = in_command_line_terms(str(error), arguments).rstrip(".")
+        return f"{problem or 'there is not enough memory'}; {_MEMORY_ADVICE}"
     return in_command_line_terms(str(error), arguments) or type(error).__name__

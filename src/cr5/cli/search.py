@@ -5,6 +5,7 @@ import warnings
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -144,7 +145,7 @@ def index(
         render.recall_report(recall)
     console.skipped_lines(skipped)
     if added is not None:
-        out.print(f'\nNext: cr5 search {output} "WORDS"', style="bold", soft_wrap=True)
+        out.print(f'\nNext: cr5 search {quote(str(output))} "WORDS"', style="bold", soft_wrap=True)
 
 
 def search(
@@ -349,6 +350,10 @@ def _query_text(query: str | None, like: Path | None, lang: str | None) -> str:
     if (query is None) == (like is None):
         raise Cr5Error("give either a text to search for or --like FILE")
     text = query or "" if like is None else decode_text(like.read_bytes(), str(like), lang)
+    if like is None and (byte := next((ord(c) - 0xDC00 for c in text if "\udc80" <= c <= "\udcff"), None)) is not None:
+        raise Cr5Error(
+            f"the query is not UTF-8, it has the byte 0x{byte:02x}; set the terminal to UTF-8, or use --like"
+        )
     if not any(letter.isalnum() for letter in text):
         source = "the query" if like is None else like
         raise Cr5Error(f"{source} has no letter or digit; give words to search for")

@@ -17,8 +17,8 @@ from cr5.corpus.languages import is_registered, script
 _NOT_LANGUAGES = """
     all api app bak bin box bpe bug bz2 cfg cli com con cpp css csv def dev dic dir doc dos env etc ext fun gem git gnu
     gui gz hyp ids inc iso jar job key lab lib lng loc log man map md mod msg mul new nix old opt org out pdf pkg png
-    pot ppt pre pub py raw ref rel res rst run sdk set src ssl std sub sys tab tar tex tgt tip tmp tok top trg tsv two
-    txt und url var wav www xls xml xsd xsl xz yml zip zxx
+    pot ppt pre pub py raw ref rel res rst run sdk set src srt ssl std sub sys tab tar tex tgt tip tmp tok top trg tsv
+    two txt und url var wav www xls xml xsd xsl xz yml zip zxx
 """
 _SPLITS = frozenset({"dev", "devtest", "test", "train", "valid", "validation"})
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][a-z0-9]{2,8})*", re.IGNORECASE)

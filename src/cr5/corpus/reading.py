@@ -23,7 +23,7 @@ from cr5.corpus.texts import describe, is_table, one_or_several
 from cr5.data import BUILTIN, FOLDER
 from cr5.errors import CorpusError, Cr5TypeError, InputSkipped, warn
 from cr5.message_parts import plural
-from cr5.storage.compressed import READ_ERRORS, SUFFIXES, describe_error, open_decompressed
+from cr5.storage.compressed import READ_ERRORS, SUFFIXES, broken_link, describe_error, open_decompressed
 from cr5.storage.json_files import read_json
 
 MANIFEST = "manifest.json"  # says whether a folder that cr5 writes file by file is complete
@@ -193,7 +193,7 @@ def _parse_file(path: str, source: str, report: ErrorReporter, options: ReadOpti
             for rows, lines in READERS[file_format](stream, report, options):
                 yield Batch(rows, source, lines)
     except READ_ERRORS as error:
-        report(None, "unreadable file", describe_error(error))
+        report(None, "unreadable file", broken_link(path) or describe_error(error))
 
 
 def _open(path: str, file_format: str, compression: str) -> AbstractContextManager[Any]:
@@ -233,7 +233,7 @@ def _expand(path: str, ignored: list[str]) -> list[str]:
     if re.match("[a-z]+://", path):
         raise CorpusError(f"{path}: an address, not a path; download the file first")
     meant = f"did you mean {BUILTIN}?" if get_close_matches(path, [BUILTIN]) else "check the spelling"
-    raise MissingPathError(f"{path}: no such file or folder; {meant}")
+    raise MissingPathError(f"{path}: {broken_link(path) or f'no such file or folder; {meant}'}")
 
 
 def _files_below(folder: str, ignored: list[str]) -> list[str]:

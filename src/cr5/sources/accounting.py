@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cr5.corpus.documents import CONTROL_CHARACTER, Document, has_control_character
-from cr5.corpus.languages import canonical_code
+from cr5.corpus.languages import bcp47_code, canonical_code
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import CorpusError
 from cr5.message_parts import one_line, quoted
@@ -85,7 +85,7 @@ class Accounting:
         why: str = NO_TEXT,
     ) -> Sequence[Document]:
         """A document that was read, or none if it has no text; then ``place`` is the example of the reason ``why``."""
-        if problem := _problem(concept, text):
+        if problem := _problem(concept, lang, text):
             reason, explanation = problem
             self.unusable_document(reason, lang, f"{place}: {explanation}" if place else explanation)
             return ()
@@ -238,12 +238,17 @@ class Accounting:
         self.errors.add(reason, message)
 
 
-def _problem(concept: str, text: str) -> tuple[str, str] | None:
+def _problem(concept: str, lang: str, text: str) -> tuple[str, str] | None:
     """Why a document cannot be used, as a short reason and an explanation; None if it can."""
     if has_control_character(concept):
         return CONTROL_CHARACTER, f"the concept is {quoted(concept)}, which has a control character; rename it"
     if _SURROGATE.search(concept):
         return "name not UTF-8", f"the concept is {quoted(concept)}, of a file name that is not UTF-8; rename the file"
+    if lang.strip():
+        try:
+            bcp47_code(lang)
+        except CorpusError as error:
+            return "invalid language code", str(error)
     if "\0" in text:
         return "NUL character", "the text has a NUL character; convert the file to UTF-8, or remove these characters"
     return None

@@ -195,7 +195,7 @@ def _text(strings: list[tuple[int, bytes]], charset: str, errors: str = "strict"
             line = raw.decode(charset, errors)
         except UnicodeDecodeError:
             raise _FormatError(
-                number, f"not {charset}, which the header declares; convert the file with msgconv -t UTF-8"
+                number, f"not {charset}, which the header declares; correct the charset in the header, or the text"
             ) from None
         if match := _PLAIN_STRING.fullmatch(line):
             parts.append(match[1])

@@ -11,7 +11,7 @@ from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import describe_utf8_error
 from cr5.errors import CorpusError
 from cr5.sources.markup.encoding import WESTERN, decode_western
-from cr5.storage.compressed import READ_ERRORS, describe_error, open_decompressed
+from cr5.storage.compressed import READ_ERRORS, broken_link, describe_error, open_decompressed
 from cr5.storage.text_encodings import as_utf8, evident_encoding, marked_encoding, put_back, reencoded, stream_of
 
 ErrorHandler: TypeAlias = Callable[[str, str], None]
@@ -42,6 +42,8 @@ def open_source(
     name = str(path) if member is None else f"{path}: {member}"
     with corpus_errors(name), ExitStack() as stack:
         if member is None:
+            if problem := broken_link(path):
+                raise CorpusError(f"{name}: {problem}")
             yield stack.enter_context(open_decompressed(path))
         else:
             archive = archive or stack.enter_context(zipfile.ZipFile(path))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
+from typing import IO, Annotated, Literal, NamedTuple, TypeAlias, get_args
 
 from cr5.corpus.documents import Document
 from cr5.corpus.languages import bcp47_code, is_registered, is_same_language, primary_subtag
@@ -15,15 +15,17 @@ from cr5.hashing import digest
 from cr5.message_parts import quoted
 from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.catalogue_files import Message, read_mo, read_po
-from cr5.sources.files import open_source
+from cr5.sources.files import MAX_LINE_BYTES, open_source
 from cr5.sources.input_files import matching_files
 from cr5.sources.source import ParameterHelp, Source
+from cr5.storage.compressed import split_suffix
+from cr5.storage.text_encodings import evident_encoding, put_back
 
 GettextUnit: TypeAlias = Literal["message", "reference", "catalogue"]
 
-NOT_TRANSLATED = "not translated"  # or by a translation that is marked as fuzzy
+NOT_TRANSLATED = "not translated, or marked as fuzzy"
 _COMPILED = (".mo", ".gmo")
-_FILE_NAME = re.compile(r".+\.(?:po|g?mo)", re.IGNORECASE)
+_FILE_NAME = re.compile(r".+\.(?:po|g?mo)(?:\.(?:gz|bz2|xz))?", re.IGNORECASE)
 
 
 def read_gettext(
@@ -49,8 +51,8 @@ def read_gettext(
     seen: set[bytes] = set()
     for file in _find_files(paths, accounting):
         with accounting.reading(file.path, langs=[file.language_and_name("")[0]]):
-            catalogue = _Catalogue(file, source_lang, seen, accounting)
-            yield from catalogue.messages() if by == "message" else catalogue.groups(by)
+            catalogue = _Catalogue(file, by, source_lang, seen, accounting)
+            yield from catalogue.messages() if by == "message" else catalogue.groups()
 
 
 # Documents
@@ -59,8 +61,10 @@ def read_gettext(
 class _Catalogue:
     """The documents of one catalogue; ``seen`` has the digests of concepts whose source text was yielded before."""
 
-    def __init__(self, file: "_CatalogueFile", source_lang: str, seen: set[bytes], accounting: Accounting) -> None:
-        self.file, self.source_lang, self.seen, self.accounting = file, source_lang, seen, accounting
+    def __init__(
+        self, file: "_CatalogueFile", by: GettextUnit, source_lang: str, seen: set[bytes], accounting: Accounting
+    ) -> None:
+        self.file, self.by, self.source_lang, self.seen, self.accounting = file, by, source_lang, seen, accounting
         self.lang = self.domain = ""
 
     def messages(self) -> Iterator[Document]:
@@ -70,13 +74,15 @@ class _Catalogue:
             source = _joined((message.id, message.plural))
             yield from self.documents(concept, _joined(message.texts), source, message.texts != ())
 
-    def groups(self, by: GettextUnit) -> Iterator[Document]:
+    def groups(self) -> Iterator[Document]:
         texts_of: dict[str, tuple[list[str], list[str]]] = {}
         translated: set[str] = set()  # concepts with a translated message
         untranslated: Counter[str] = Counter()  # messages without a translation, or with a fuzzy one, by concept
         unreferenced = 0  # translated messages without a reference
         for message in self.read():
-            concepts = [self.domain] if by == "catalogue" else [f"{self.domain}:{name}" for name in message.references]
+            concepts = (
+                [self.domain] if self.by == "catalogue" else [f"{self.domain}:{name}" for name in message.references]
+            )
             for concept in concepts:
                 texts, sources = texts_of.setdefault(concept, ([], []))
                 texts.append(_joined(message.texts))
@@ -101,13 +107,20 @@ class _Catalogue:
             text, source = ("\n".join(filter(None, part)) for part in parts)
             yield from self.documents(concept, text, source, concept in translated)
 
+    def unusable_message(self, reason: str, message: str) -> None:
+        """Leave out a message, which is a document of its own, or a part of one."""
+        if self.by == "message":
+            self.accounting.unusable_document(reason, self.lang or self.file.language_and_name("")[0], message)
+        else:
+            self.accounting.unusable_part(reason, message)
+
     def read(self) -> Iterator[Message]:
         """Read the messages of the catalogue without its header, which sets the language."""
         path = self.file.path
         with open_source(path) as stream:
-            messages = (read_mo if path.suffix.lower() in _COMPILED else read_po)(
-                stream, str(path), self.accounting.unusable_part
-            )
+            if not self.file.is_compiled:
+                stream = _checked(stream, path)
+            messages = (read_mo if self.file.is_compiled else read_po)(stream, str(path), self.unusable_message)
             first = next(messages, None)
             if first is None:
                 return
@@ -141,6 +154,15 @@ def _joined(texts: Sequence[str]) -> str:
 def _header(text: str) -> dict[str, str]:
     fields = (line.partition(":") for line in text.splitlines())
     return {name.strip().lower(): value.strip() for name, _, value in fields}
+
+
+def _checked(stream: IO[bytes], path: Path) -> IO[bytes]:
+    """The stream of a .po from its beginning, unless that is in an encoding that gettext does not have."""
+    start = stream.readline(MAX_LINE_BYTES)
+    if (encoding := evident_encoding(start)) not in (None, "utf-8-sig"):
+        advice = f"convert it with iconv -f {encoding} -t utf-8, and write charset=UTF-8 in its header"
+        raise UnusableInputError("unknown charset", f"{path}: {encoding}, which catalogues cannot be in; {advice}")
+    return put_back(stream, start)
 
 
 # Plain text
@@ -187,6 +209,15 @@ class _CatalogueFile(NamedTuple):
     folders: tuple[str, ...]
     first_named_folder: int
 
+    @property
+    def name(self) -> str:
+        """The file's name without the suffix of a compression."""
+        return split_suffix(self.path.name)[0]
+
+    @property
+    def is_compiled(self) -> bool:
+        return Path(self.name).suffix.lower() in _COMPILED
+
     def language_and_name(self, declared: str) -> tuple[str, str]:
         """The language in the path, and the name of the catalogue, which is the path without the language."""
         lang, used, stem = self.find_language(declared)
@@ -198,7 +229,7 @@ class _CatalogueFile(NamedTuple):
 
     def find_language(self, declared: str) -> tuple[str, set[int], str]:
         """The language, the positions of the folders that name it, and the rest of the file's name."""
-        stem, last = self.path.stem, len(self.folders) - 1
+        stem, last = Path(self.name).stem, len(self.folders) - 1
         for i in range(last, 0, -1):
             if self.folders[i].startswith("LC_"):
                 return self.folders[i - 1], {i - 1, i}, stem
@@ -224,11 +255,12 @@ def _find_files(paths: Sequence[Path], accounting: Accounting) -> list[_Catalogu
             folders = path.resolve().parts[1:-1][-2:]
             files.append(_CatalogueFile(path, folders, len(folders)))
             continue
-        expected = "catalogue in this folder; their names end in .po, .mo or .gmo"
+        expected = "catalogue in this folder; their names end in .po, .mo or .gmo, which .gz, .bz2 or .xz may follow"
         inside = matching_files(path, _FILE_NAME, expected, accounting)
-        names = {file.with_suffix("") for file in inside if file.suffix.lower() == ".po"}
-        for file in inside:
-            if file.suffix.lower() == ".po" or file.with_suffix("") not in names:
+        names = {file: file.with_name(split_suffix(file.name)[0]) for file in inside}
+        texts = {name.with_suffix("") for name in names.values() if name.suffix.lower() == ".po"}
+        for file, name in names.items():
+            if name.suffix.lower() == ".po" or name.with_suffix("") not in texts:
                 folders = (path.resolve().name, *file.relative_to(path).parts[:-1])
                 files.append(_CatalogueFile(file, folders, 1))
             else:

@@ -14,7 +14,7 @@ from cr5.errors import CorpusError
 from cr5.message_parts import reason
 from cr5.sources.accounting import HIDDEN, Accounting
 from cr5.sources.files import corpus_errors, open_source
-from cr5.storage.compressed import split_suffix
+from cr5.storage.compressed import broken_link, split_suffix
 
 LINKED = "link to a folder that is read already"
 
@@ -99,7 +99,7 @@ def files_below(path: Path, accounting: Accounting) -> list[Path]:
     """
     if not path.is_dir():
         if not path.exists():
-            raise CorpusError(f"{path}: no such file or folder; check the spelling")
+            raise CorpusError(f"{path}: {broken_link(path) or 'no such file or folder; check the spelling'}")
         accounting.count_found(path)
         return [path]
 

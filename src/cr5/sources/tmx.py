@@ -83,14 +83,14 @@ def _documents(name: str, file: InputFile, join: int, accounting: Accounting) ->
             else:
                 block.append(item)
                 if len(block) == join:
-                    yield from _joined(name, block, accounting)
+                    yield from _joined(name, file, block, accounting)
                     block = []
-        yield from _joined(name, block, accounting)
+        yield from _joined(name, file, block, accounting)
         if damage is not None:
             raise damage
 
 
-def _joined(name: str, block: list[_Unit], accounting: Accounting) -> Iterator[Document]:
+def _joined(name: str, file: InputFile, block: list[_Unit], accounting: Accounting) -> Iterator[Document]:
     segments = [segment for unit in block for segment in unit.segments]
     if len(block) > 1:
         texts: dict[str, list[str]] = defaultdict(list)
@@ -98,7 +98,12 @@ def _joined(name: str, block: list[_Unit], accounting: Accounting) -> Iterator[D
             texts[lang].append(text)
         segments = [(lang, "\n".join(filter(None, parts))) for lang, parts in texts.items()]
     for lang, text in segments:
-        yield from accounting.document(f"{name}:{block[0].number}", lang, text)
+        place = (
+            f"{file}: unit {block[0].number:,}"
+            if len(block) == 1
+            else f"{file}: units {block[0].number:,} to {block[-1].number:,}"
+        )
+        yield from accounting.document(f"{name}:{block[0].number}", lang, text, place=place)
 
 
 def _units(file: InputFile) -> Iterator[_Item | CorpusError]:

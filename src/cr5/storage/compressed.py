@@ -22,6 +22,14 @@ def split_suffix(name: str) -> tuple[str, str]:
     return (stem, suffix.lower()) if suffix.lower() in SUFFIXES else (name, "")
 
 
+def broken_link(path: str | Path) -> str | None:
+    """What is wrong with a link that leads nowhere, and what to do; None for anything else."""
+    path = Path(path)
+    if path.exists() or not path.is_symlink():
+        return None
+    return f"a broken link to {path.readlink()}; correct it or remove it"
+
+
 def open_decompressed(file: str | Path | IO[bytes], compression: str | None = None) -> IO[bytes]:
     """Open a file for reading, decompressed; ``compression`` overrides the suffix, "" for none."""
     if compression is None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cr5.corpus.documents import Batch
+from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import CorpusError
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
@@ -51,11 +52,22 @@ class Inspection:
 
 
 def inspect(
-    batches: Iterable[Batch], tokeniser: Tokeniser, weighting: Weighting, *, progress: ProgressCallback = no_progress
+    batches: Iterable[Batch],
+    tokeniser: Tokeniser,
+    weighting: Weighting,
+    *,
+    on_error: OnError = "raise",
+    skipped: Skipped | None = None,
+    progress: ProgressCallback = no_progress,
 ) -> Inspection:
-    """Count what a corpus contains, in one pass."""
+    """Count what a corpus contains, in one pass.
+
+    Languages whose codes no model can have are in the figures and the notes, or skipped with ``on_error="skip"``.
+    """
     repeated: Counter[str] = Counter()
     corpus = count_corpus(_count_repeated_texts(batches, repeated), tokeniser, progress=progress)
+    if on_error == "skip":
+        corpus = corpus.with_usable_codes(on_error, skipped)
     present = corpus.document_counts() > 0
     selection = select_documents(corpus, weighting)
     languages = {}

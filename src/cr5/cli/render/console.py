@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cr5.corpus.skipped import Skipped
+from cr5.message_parts import without_skip_advice
 from cr5.progress import Progress, ProgressCallback
 
 
@@ -126,4 +127,4 @@ def warn(message: str) -> None:
 def skipped_lines(skipped: Skipped, where: str = "") -> None:
     """Warn about skipped input: how often for each reason, with the first example; ``where`` precedes each line."""
     for reason, count in skipped.counts.items():
-        warn(f"{where}skipped {count:,}: {reason} (first: {skipped.examples[reason]})")
+        warn(f"{where}skipped {count:,}: {reason} (first: {without_skip_advice(skipped.examples[reason])})")

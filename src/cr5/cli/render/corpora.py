@@ -1,6 +1,7 @@
 """Corpora on the terminal: what a source became, and a corpus in figures."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from shlex import quote
 
 from cr5.cli.render.console import err, out, plain_table, print_by_language, print_table, skipped_lines, warn, width
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
@@ -17,9 +18,9 @@ from cr5.training.inspection import Inspection
 MIN_CONFIDENCE = 0.3  # mean over guessed languages; of single sentences with this confidence, 40 % are wrong
 
 
-def inspection_tables(inspection: Inspection, weighting: Weighting) -> None:
-    """Print the figures of a corpus."""
-    usage = inspection.usage.to_json()
+def inspection_tables(inspection: Inspection, weighting: Weighting, skipped: Skipped) -> None:
+    """Print the figures of a corpus, of which ``skipped`` could not be read."""
+    usage = inspection.usage.to_json() | {"skipped": skipped.counts}
     columns = ("lang", "docs", "concepts", "words", "repeated", *usage_columns(usage), "used")
     rows = []
     for lang, facts in inspection.languages.items():
@@ -110,7 +111,13 @@ def source_summary(
     for warning in warnings:
         warn(warning)
     if summary.shared and output != "-":
-        to.print(f"\nNext: cr5 corpus inspect {output}; cr5 train {output} -o model", style="bold", soft_wrap=True)
+        next_steps(output)
+
+
+def next_steps(corpus: str) -> None:
+    """Print what is usually done with a new corpus."""
+    path = quote(corpus)
+    out.print(f"\nNext: cr5 corpus inspect {path}; cr5 train {path} -o model", style="bold", soft_wrap=True)
 
 
 def _accounts(accounting: Accounting, advice: Mapping[str, str]) -> Iterator[str]:
@@ -118,7 +125,9 @@ def _accounts(accounting: Accounting, advice: Mapping[str, str]) -> Iterator[str
     files, extensions = accounting.skipped_files, accounting.extensions()
     yield from _account("files", accounting.files_found, "found", accounting.files_read, "read", files, advice)
     if extensions:
-        named = ", ".join(f"{name} {count:,}" for name, count in list(extensions.items())[:8])
+        named = ", ".join(
+            f"{'no extension' if name == 'none' else name} {count:,}" for name, count in list(extensions.items())[:8]
+        )
         more = f" and {len(extensions) - 8} more" if len(extensions) > 8 else ""
         yield f"  {sum(extensions.values()):,}: other extensions, {named}{more}{_then(advice, EXTENSION)}"
     written, read = accounting.written.total(), accounting.documents_read
@@ -214,6 +223,4 @@ def wikipedia_report(built: WikipediaCorpus, seconds: float) -> None:
         skipped_lines(language.extracted.faults, f"{lang}: ")
     for note in built.notes:
         err.print(f"note: {note}", style="dim", soft_wrap=True)
-    out.print(
-        f"\nNext: cr5 corpus inspect {built.output}; cr5 train {built.output} -o model", style="bold", soft_wrap=True
-    )
+    next_steps(str(built.output))

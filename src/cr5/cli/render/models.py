@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.columns import Columns
@@ -161,7 +162,9 @@ def _published_report(model: Cr5, path: str, seconds: float | None) -> None:
 
 def _written(model: Cr5, path: str, seconds: float | None) -> None:
     if seconds is not None:
-        out.print(f"written to {path} in {seconds:.1f} s; try: cr5 similar {path} WORD --lang {model.langs[0]}")
+        example = f"cr5 similar {quote(path)} WORD --lang {model.langs[0]}"
+        advice = "" if model.report.get("interrupted") else f"; try: {example}"
+        out.print(f"written to {path} in {seconds:.1f} s{advice}", soft_wrap=True)
 
 
 def model_sizes(model: Cr5, path: Path) -> None:
