@@ -127,3 +127,12 @@ def test_sentences_are_lines_or_those_of_documents(model: Cr5, tmp_path: Path) -
         read_sentences(model, tmp_path / "empty.txt", "aa")
     with pytest.raises(Cr5Error, match="no such file"):
         read_sentences(model, tmp_path / "missing.parquet", "aa")
+
+
+@pytest.mark.parametrize("ending", ["", ".en", ".it", ".txt", ".text", ".log"])
+def test_the_lines_of_a_text_file_are_its_sentences_whatever_its_ending(
+    model: Cr5, tmp_path: Path, ending: str
+) -> None:
+    lines = [f"{A[0]}. {A[1]}.", A[2]]
+    (tmp_path / f"lines{ending}").write_text("\n".join(lines))
+    assert read_sentences(model, tmp_path / f"lines{ending}", "aa").texts == lines

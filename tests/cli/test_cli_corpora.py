@@ -467,3 +467,15 @@ def test_a_selected_language_that_is_missing_gives_a_warning(
     )
     assert "Next:" not in printed.out
     assert [document.lang for document in read(tmp_path / "corpus.jsonl")] == ["en"]
+
+
+def test_the_types_of_fields_are_printed_and_decimal_commas_are_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ["concept;lang;text;price;year", 'Q1;en;a dog;"128,48";2019', "Q1;it;un cane;7;2020", "Q2;en;a cat;;2021"]
+    (tmp_path / "shop.csv").write_text("\n".join(rows))
+    columns = ("--field-column", "price", "--field-column", "year")
+    assert run(["corpus", "table", str(tmp_path / "shop.csv"), *columns, "-o", str(tmp_path / "shop.jsonl")]) == 0
+    out, err = capsys.readouterr()
+    assert "fields: price (numbers and strings), year (numbers)\n" in out
+    assert "warning: price: 1 value with a comma, such as 128,48, stored as a string; write numbers as 1234.5" in err

@@ -181,7 +181,8 @@ def test_translations_are_shown(
     printed = capsys.readouterr().out
     [expected, _] = model.translate_words([word("aa", 5), "zzz"], "aa", "bb")
     assert fits(printed)
-    assert all(translation in printed for translation, _ in expected[:5])
+    assert all((translation in printed) == (share >= 0.0005) for translation, share in expected)
+    assert "0.000" not in printed
     assert "zzz (aa): not a word that the model knows" in printed
     found = run_json(*given, "--json", "-k", "2")
     assert found["translations"] == {word("aa", 5): [list(pair) for pair in expected[:2]], "zzz": []}

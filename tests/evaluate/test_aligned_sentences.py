@@ -116,6 +116,11 @@ def test_missing_inputs_are_named(tmp_path: Path) -> None:
     assert message(tmp_path / "x.en") == f"{tmp_path}/x.en: no such file or folder; check the spelling"
     assert message(tmp_path).startswith(f"{tmp_path}: no aligned sentences; name two files")
     english = write(tmp_path / "x.en", ["one", "two"])
+    other = tmp_path / "short.it"
+    write(other, ["uno"])
+    problem = message(english, other)
+    assert f"{english}" in problem
+    assert f"{other} have different names before the language; name two files NAME.en and NAME.it" in problem
     assert message(english) == f"{english}: the translation file {tmp_path}/x.xx is missing; give it as well"
     half = write(tmp_path / "half" / "ita-eng.ita", ["uno"])
     assert message(half.parent) == f"{half}: the translation file {half.parent}/ita-eng.eng is missing; give it as well"

@@ -66,8 +66,11 @@ def test_a_document_without_fields_has_the_digest_of_earlier_versions(index: Ind
 
 
 def test_wrong_fields_are_refused_by_place_name_and_value(index: Index) -> None:
-    with pytest.raises(CorpusError, match=r"`documents\[1\]`: .*'year'.* nan"):
-        index.add([DOCUMENTS[0], replace(DOCUMENTS[1], fields={"year": float("nan")})])
+    with pytest.raises(CorpusError, match=r"`documents\[1\]`: .*'year'.* inf"):
+        index.add([DOCUMENTS[0], replace(DOCUMENTS[1], fields={"year": float("inf")})])
+    skipped = [replace(DOCUMENTS[1], fields={"year": float("nan"), "kind": "a"})]
+    index.add(skipped, on_error="skip")
+    assert [each.fields for each in index.get(f"{DOCUMENTS[1].lang}:{DOCUMENTS[1].concept}")] == [{"kind": "a"}]
 
 
 def test_documents_can_be_counted_and_scanned_by_their_fields(index: Index) -> None:

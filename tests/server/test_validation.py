@@ -139,7 +139,7 @@ def test_an_invalid_body_is_explained(client: TestClient, body: bytes, status: i
         ({"concept": "x" * 201}, "documents.0.concept has 201 characters|at most 200"),
         ({"url": "javascript:alert(1)"}, "documents.0.url is 'javascript:alert(1)'|http://|https://"),
         ({"fields": {"a": {"b": {"c": 1}}}}, "`documents[0]`|'a.b'|one level"),
-        ({"fields": {"a": float("nan")}}, "`documents[0]`|'a'|nan"),
+        ({"fields": {"a": float("inf")}}, "`documents[0]`|'a'|inf"),
         ({"fields": {"a": "x" * 2**16}}, "`documents[0]`|65,544 bytes|65,536"),
         ({"fields": {f"f{i}": i for i in range(257)}}, "documents.0.fields|257|256"),
         ({"fields": [1]}, "documents.0.fields"),

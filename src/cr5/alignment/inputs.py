@@ -17,7 +17,7 @@ from cr5.features.tokeniser import has_letter_or_digit
 from cr5.index import Index
 from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
-from cr5.storage.compressed import split_suffix
+from cr5.sources.markup import FORMATS, extension
 
 PASSAGE_WORDS = 30  # passage length of a temporary index: about the sentence or two that a query has
 
@@ -32,11 +32,14 @@ class Sentences(NamedTuple):
 def read_sentences(model: Cr5, path: Path | str, lang: str | None = None, *, split: bool = False) -> Sentences:
     """The sentences of a collection: of a text file, its lines; of a corpus or a folder, those of its documents.
 
-    The lines of a text file are split into sentences with ``split``. A page of HTML, Markdown or reStructuredText is a
-    document. ``lang`` is guessed by default; of a corpus in several languages, it has to be given.
+    A text file may have any ending but those of corpora and of HTML, Markdown or reStructuredText, which are documents:
+    text.txt, text.en, text. Its lines are split into sentences with ``split``. ``lang`` is guessed by default; of a
+    corpus in several languages, it has to be given.
     """
     path = Path(path)
-    if not split and not path.is_dir() and Path(split_suffix(path.name)[0]).suffix.lower() in ("", ".txt"):
+    is_corpus = str(path) == BUILTIN or split_format(path.name)[0] in READERS
+    is_page = FORMATS.get(extension(path.name), "text") != "text"
+    if not split and path.is_file() and not is_corpus and not is_page:
         text = read_text(path, lang)
         found = Sentences(text.removesuffix("\n").split("\n"), text_language(model, text, lang, str(path)))
     else:

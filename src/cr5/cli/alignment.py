@@ -81,7 +81,8 @@ def mine(
     a: Annotated[
         Path,
         typer.Argument(
-            help=f"A text file, one sentence a line; a corpus ({', '.join(READERS)}); or a folder of texts.",
+            help="A text file with any ending, one sentence a line; a corpus "
+            f"({', '.join(READERS)}); or a folder of texts.",
             metavar="CORPUS_A",
         ),
     ],
@@ -119,7 +120,8 @@ def mine(
 ) -> None:
     """Find parallel sentences in two collections that are not aligned.
 
-    Each sentence of a pair is the best match of the other. The score says how much closer they are to each other than
+    Each sentence of a pair is the best match of the other. The columns a and b are the numbers of the sentences, from
+    1: of a text file, the numbers of its lines. The score says how much closer they are to each other than
     to their other neighbours: a higher --min-score keeps fewer pairs, which are more certain. Of identical sentences,
     only the first is used. Examples:
 

@@ -6,6 +6,7 @@ A field has a scalar, a list of scalars, or an object whose values are scalars a
 import json
 import math
 from collections.abc import Mapping
+from datetime import date, time
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,14 +28,15 @@ _REASON = "invalid fields"
 def fields_text(value: object) -> str:
     """The fields of a document as canonical JSON text; ``value`` is a mapping, JSON text, or None for no fields.
 
-    Equal fields have the same text. What JSON cannot hold is refused with a ``RecordError``.
+    Equal fields have the same text. Fields that are NaN, NaT or NA are left out, and dates become ISO 8601. What JSON
+    cannot hold is refused with a ``RecordError``.
     """
     if is_missing(value) or (isinstance(value, str) and value in ("", NO_FIELDS)):
         return NO_FIELDS
     fields = _parse(value) if isinstance(value, str) else value
     if not isinstance(fields, Mapping):
         raise RecordError(_REASON, f"field 'fields' is {describe(fields)}, not an object; write it as {{'year': 2019}}")
-    text = _write({name: _check_value(item, name) for name, item in _items(fields, "the document")})
+    text = _write({name: _check_value(item, name) for name, item in _present(_items(fields, "the document"))})
     if len(text) > MAX_FIELDS_BYTES // 4 and len(text.encode()) > MAX_FIELDS_BYTES:
         size = len(text.encode())
         raise RecordError(_REASON, f"field 'fields' has {size:,} bytes; the most are {MAX_FIELDS_BYTES:,}, shorten it")
@@ -51,10 +53,21 @@ def canonical_text(text: str) -> str:
     return NO_FIELDS if text == NO_FIELDS else fields_text(text)
 
 
+def value_kind(value: object) -> str:
+    """The kind of a scalar, as messages name it."""
+    if isinstance(value, bool):
+        return "true or false"
+    return "strings" if isinstance(value, str) else "null" if value is None else "numbers"
+
+
 def check_scalar(value: object, name: str) -> Scalar:
     """A value that JSON can hold, with numbers in one spelling; ``name`` is that of the field in messages."""
+    if isinstance(value, np.datetime64):
+        value = str(value)
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, date | time):
+        value = value.isoformat()
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -68,7 +81,7 @@ def check_scalar(value: object, name: str) -> Scalar:
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise RecordError(_REASON, f"{name} is {value}, which JSON does not have; leave it out, or write null")
+            raise RecordError(_REASON, f"{name} is {value}, which JSON does not have; leave it out")
         # Databases compare decimals: from 2 ** 53 on, Python's shortest spelling of a whole number is not exact.
         return int(value) if 2**53 <= abs(value) < 2**63 else float(value) + 0.0
     raise RecordError(_REASON, f"{name} is {describe(value)}, which JSON does not have; write it as a string")
@@ -89,12 +102,22 @@ def _check_value(value: object, name: str, *, nested: bool = False) -> object:
                 raise RecordError(
                     _REASON, f"{label} is a list that contains {describe(item)}; give a list of strings or numbers"
                 )
-        return [check_scalar(item, label) for item in value]
+        return [check_scalar(item, label) for item in value if not _is_left_out(item)]
     if isinstance(value, Mapping):
         if nested:
             raise RecordError(_REASON, f"{label} is an object in an object; one level is possible, flatten it")
-        return {key: _check_value(item, f"{name}.{key}", nested=True) for key, item in _items(value, label)}
+        return {key: _check_value(item, f"{name}.{key}", nested=True) for key, item in _present(_items(value, label))}
     return check_scalar(value, label)
+
+
+def _is_left_out(value: object) -> bool:
+    """Whether a value says that there is none; None does not, because it is the null of JSON."""
+    is_nan = isinstance(value, np.number | np.datetime64) and bool(value != value)
+    return value is not None and (is_nan or is_missing(value))
+
+
+def _present(items: list[tuple[str, object]]) -> list[tuple[str, object]]:
+    return [(name, value) for name, value in items if not _is_left_out(value)]
 
 
 def _items(fields: Mapping[Any, object], label: str) -> list[tuple[str, object]]:

@@ -74,14 +74,19 @@ def _find_inputs(given: Sequence[Path]) -> tuple[list[Path], list[LineAlignedFil
     for file in texts:
         if file.path in given and file.member is None and not split_name(file.name, allow_unregistered=True)[1]:
             raise CorpusError(f"{file}: the end of its name is not a language; {_FORMATS}")
-    groups = []
+    groups, alone, missing = [], list[InputFile](), ""
     for group in group_files(texts, accounting, allow_unregistered=True):
         (first, *others) = group.files.values()
         if others:
             groups.append(group)
         elif first.path in given or group.missing_language:
+            alone.append(first)
+            if len(alone) > 1:
+                raise CorpusError(f"{alone[0]} and {first} have different names before the language; {_FORMATS}")
             partner = f"{group.source}.{group.missing_language or 'xx'}"
-            raise CorpusError(f"{first}: the translation file {partner} is missing; give it as well")
+            missing = f"{first}: the translation file {partner} is missing; give it as well"
+    if alone:
+        raise CorpusError(missing)
     return tables, groups
 
 

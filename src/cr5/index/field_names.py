@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cr5.corpus.fields import parse_fields
+from cr5.corpus.fields import parse_fields, value_kind
 from cr5.errors import UnknownField, warn
 from cr5.index.filters import EQUAL, UNEQUAL, Condition, Filter, Where, field_value
 from cr5.index.results import SearchHit
@@ -47,8 +47,9 @@ def _other_types(store: Store, where: Where | None) -> tuple[str, ...]:
     kinds = field_kinds(islice(store.scan(("fields",)), BATCHES_FOR_ADVICE)) if conditions else {}
     problems = []
     for name in dict.fromkeys(each.name for each in conditions):
-        own, given = kinds.get(name), {_kind(v) for each in conditions if each.name == name for v in each.values}
-        if own is not None and given.isdisjoint(own.split(" and ")):
+        own, given = kinds.get(name), {value_kind(v) for each in conditions if each.name == name for v in each.values}
+        given -= {"null"}
+        if own is not None and given and given.isdisjoint(own.split(" and ")):
             listed = " and ".join(sorted(given))
             problems.append(f"`where` compares the field {quoted(name)} with {listed}, but it has {own}")
     return tuple(problems)
@@ -79,7 +80,7 @@ def field_kinds(batches: Iterable[pa.RecordBatch]) -> dict[str, str]:
     texts = (text for batch in batches for text in batch["fields"].unique().to_pylist())
     for fields in map(parse_fields, texts):
         for name, value in _values(fields):
-            kinds.setdefault(name, set()).add(_kind(value))
+            kinds.setdefault(name, set()).add(value_kind(value))
     return {name: " and ".join(sorted(kinds[name])) for name in sorted(kinds)}
 
 
@@ -99,9 +100,3 @@ def _values(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         else:
             items: Iterable[Any] = value if isinstance(value, list) else [value]
             yield from ((name, item) for item in items)
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, bool):
-        return "true or false"
-    return "strings" if isinstance(value, str) else "null" if value is None else "numbers"

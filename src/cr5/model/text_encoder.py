@@ -73,7 +73,8 @@ class TextEncoder:
         is zero.
         """
         if isinstance(texts, str):
-            return self.encode([texts], lang)[0]  # type: ignore[no-any-return]
+            rows: Array = self._encode([texts], [None]) if lang is None else self.encode([texts], lang)
+            return rows[0]  # type: ignore[no-any-return]
         texts = text_list(texts)
         if isinstance(lang, str):
             return self._encode(texts, [self._languages.find_for_text(lang)] * len(texts))

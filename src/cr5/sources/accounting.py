@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cr5.corpus.documents import CONTROL_CHARACTER, Document, has_control_character
+from cr5.corpus.fields import value_kind
 from cr5.corpus.languages import bcp47_code, canonical_code
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import CorpusError
@@ -28,6 +29,7 @@ UNWANTED_LANGUAGE = "language not wanted"
 NOT_READ = "not read"  # the reason for files that a reader found, but neither read nor skipped
 EXTENSION = "extension"
 
+_DECIMAL_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # stands for a byte of a file name that is not UTF-8
 
 
@@ -60,6 +62,8 @@ class Accounting:
         self.skipped_files, self.skipped_documents, self.skipped_parts = Skipped(), Skipped(), Skipped()
         self.skipped_of: Counter[tuple[str, str]] = Counter()  # documents by language and reason
         self.guessed_encodings = Skipped()  # files whose encoding was guessed, by encoding
+        self.field_kinds: dict[str, set[str]] = {}  # kinds of the values of fields, such as "numbers"
+        self.decimal_commas = Skipped()  # values such as 12,50, which are strings, by field
         self.langs_of_skipped_files: set[str] = set()  # as far as readers know them
         self._pending: Counter[str] = Counter()  # files that were found and neither read nor skipped yet
 
@@ -69,6 +73,14 @@ class Accounting:
         """Leave out a part of a document that cannot be used, such as a line; an ``ErrorHandler``."""
         self._handle(reason, message)
         self.skipped_parts.add(reason, message)
+
+    def count_field(self, name: str, value: object) -> None:
+        """Note the kind of a field's value, or of each value of a list."""
+        kinds = self.field_kinds.setdefault(name, set())
+        for item in value if isinstance(value, list) else [value]:
+            kinds.add(value_kind(item))
+            if isinstance(item, str) and _DECIMAL_COMMA.fullmatch(item):
+                self.decimal_commas.add(name, item)
 
     # Documents
 

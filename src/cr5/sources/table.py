@@ -206,6 +206,8 @@ def _documents(
     except RecordError as error:
         accounting.unusable_document(error.reason, columns.row_lang(row), f"{place}: {error}")
         return
+    for name in columns.fields:
+        accounting.count_field(name, fields.get(name, []))
     for code, text in texts.items():
         yield from accounting.document(concept, code or lang, text, title, url, fields=fields, place=place)
 
@@ -213,8 +215,7 @@ def _documents(
 def _fields(row: Record, columns: _Columns) -> dict[str, Any]:
     """The fields of a row's documents, without missing values."""
     given = {name: value for name in columns.fields if not is_missing(value := row.get(name)) and value != ""}
-    plain = {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in given.items()}
-    return parse_fields(fields_text(row.get(FIELDS))) | parse_fields(fields_text(plain))
+    return parse_fields(fields_text(row.get(FIELDS))) | parse_fields(fields_text(given))
 
 
 def _number_or_text(cell: object) -> object:

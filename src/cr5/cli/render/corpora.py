@@ -137,6 +137,9 @@ def _accounts(accounting: Accounting, advice: Mapping[str, str]) -> Iterator[str
     for encoding, count in accounting.guessed_encodings.counts.items():
         first = accounting.guessed_encodings.examples[encoding]
         yield f"encoding guessed, {plural(count, 'file')}: {encoding} (first: {first})"
+    if kinds := accounting.field_kinds:
+        listed = [f"{name} ({' and '.join(sorted(kinds[name])) or 'empty'})" for name in kinds]
+        yield f"fields: {', '.join(listed)}"
 
 
 def _account(
@@ -176,6 +179,12 @@ def source_warnings(summary: SourceSummary, wanted: Collection[str]) -> Iterator
         )
     for codes in regional_codes(written):
         yield f"{' and '.join(codes)} will be learned as different languages; give them one code unless you mean that"
+    commas = summary.accounting.decimal_commas
+    for name, count in commas.counts.items():
+        yield (
+            f"{name}: {plural(count, 'value')} with a comma, such as {commas.examples[name]}, stored as a string; "
+            "write numbers as 1234.5, so that they can be compared"
+        )
     if missing := summary.missing(wanted):
         yield f"there are no documents in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}"
 

@@ -23,6 +23,7 @@ from cr5.training.selection import few_concepts_warnings
 # A word is shown next to a view if the view's cosine drops by at least so much without it, and by this share of itself.
 MIN_FALL, MIN_FALL_SHARE = 0.001, 0.01
 MAX_TABLES_BELOW = 4  # tables of nearest words that stand below each other; more of them stand side by side
+MIN_PROBABILITY = 0.0005  # smallest probability of a translation that is shown, since they have three digits
 TOTALS = ("words", "ngrams", "bytes")  # figures that are added up over all languages
 
 
@@ -248,7 +249,8 @@ def translations(word: str, source: str, target: str, words: list[tuple[str, flo
     if not words:
         out.print(f"{word} ({source}): not a word that the model knows; try another form of it", soft_wrap=True)
         return
-    out.print(_word_table(f"{word} ({source}) in {target}", "probability", words))
+    shown = [(other, share) for other, share in words if share >= MIN_PROBABILITY]
+    out.print(_word_table(f"{word} ({source}) in {target}", "probability", shown or words[:1]))
 
 
 def similar_words(word: str, lang: str, neighbours: Mapping[str, Sequence[tuple[str, float]]]) -> None:
