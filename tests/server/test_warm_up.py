@@ -80,8 +80,8 @@ def test_the_first_requests_after_ready_compile_and_load_nothing(
 
 
 def test_the_misspelt_word_of_the_warm_up_is_in_no_language(index_folder: Path) -> None:
-    assert misspelt("a wolf") == "woǂlf"
-    assert misspelt("") == "ǂ"
+    assert misspelt("a wolf") == "wolllf"
+    assert misspelt("") == ""
     with Index.open(index_folder) as index:
         found = index.search(misspelt(madeup.text("aa", [3])), "aa")
         assert found.query.coverage.known < 1

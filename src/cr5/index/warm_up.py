@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from cr5.hashing import hash_texts
-from cr5.index.full_text import DocumentTerms, extend, purge
+from cr5.index.full_text import DocumentTerms, FullTextIndex, FullTextReader, extend, purge
 from cr5.index.index import Index
 from cr5.index.terms import count_terms
 
@@ -22,4 +22,6 @@ def compile_writes(index: Index) -> None:
         folder = Path(name) / "words"
         for slot in range(2):
             extend(folder, DocumentTerms(np.array([slot]), [str(slot)], [lang], terms), slot + 1)
-        purge(folder, np.array([True, False]), 0)
+        exists = np.array([True, False])
+        FullTextReader(FullTextIndex(folder), exists).document_frequencies(terms.keys, lang)
+        purge(folder, exists, 0)

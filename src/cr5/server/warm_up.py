@@ -71,9 +71,10 @@ def _text(index: Index, lang: str) -> str:
 
 
 def misspelt(text: str) -> str:
-    """The longest word of a text with a letter in its middle that occurs in no word."""
+    """The longest word of a text with the letter in its middle three times, which hardly any language has."""
     word = max(text.split() or [text], key=len)
-    return f"{word[: len(word) // 2]}ǂ{word[len(word) // 2 :]}"
+    middle = len(word) // 2
+    return word[:middle] + 3 * word[middle : middle + 1] + word[middle + 1 :]
 
 
 def _prepare_writes(state: ServerState) -> None:
