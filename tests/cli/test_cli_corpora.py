@@ -293,13 +293,13 @@ def test_an_empty_bible_does_not_vanish_silently(
     told = f"documents: 6 read, 4 written, 2 skipped\n  2: no text (first: {tmp_path}/eng-one.txt: GEN 1:1)\n"
     assert told in printed.out
     assert f"files: 4 found, 3 read, 1 skipped\n  1: list of references (first: {tmp_path}/vref.txt)\n" in printed.out
-    assert printed.err == "warning: no documents are left in en; see above what was skipped\n"
+    assert printed.err == "warning: no documents are left in language en; see above what was skipped\n"
     assert corpus_command(*arguments, "-o", "corpus.jsonl", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     examples = {"no text": f"{tmp_path}/eng-one.txt: GEN 1:1"}
     assert found["documents"] == {"read": 6, "written": 4, "skipped": {"no text": 2}, "examples": examples}
     assert found["files"]["examples"] == {"list of references": f"{tmp_path}/vref.txt"}
-    assert found["warnings"] == ["no documents are left in en; see above what was skipped"]
+    assert found["warnings"] == ["no documents are left in language en; see above what was skipped"]
     assert found["languages"]["en"]["skipped"] == {"no text": 2}
 
 
@@ -310,7 +310,7 @@ def test_where_a_language_is_empty_names_that_do_not_match_are_not_suspected(
     (tmp_path / "eng-one.txt").write_text("\n\n")
     arguments = ["bible", tmp_path, "--references", tmp_path / "vref.txt"]
     assert corpus_command(*arguments, "-o", "corpus.jsonl") == 0
-    assert capsys.readouterr().err == "warning: no documents are left in en; see above what was skipped\n"
+    assert capsys.readouterr().err == "warning: no documents are left in language en; see above what was skipped\n"
 
 
 def test_files_of_other_extensions_are_named_with_the_option_that_reads_them(
@@ -462,7 +462,7 @@ def test_a_selected_language_that_is_missing_gives_a_warning(
     printed = capsys.readouterr()
     assert printed.err == (
         "warning: no concept is in two languages, so nothing can be learned from this alone; check --langs and the "
-        "names\nwarning: there are no documents in fr; the source has en, it\n"
+        "names\nwarning: there are no documents in language fr; the source has en, it\n"
     )
     assert "Next:" not in printed.out
     assert [document.lang for document in read(tmp_path / "corpus.jsonl")] == ["en"]

@@ -7,7 +7,7 @@ from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.corpus.language_names import spellings_of_one_language
 from cr5.corpus.skipped import Skipped
 from cr5.features.tfidf import Weighting
-from cr5.message_parts import plural
+from cr5.message_parts import in_languages, plural
 from cr5.sources.accounting import EXTENSION, Accounting, is_extension
 from cr5.sources.clean import SourceSummary
 from cr5.sources.wikipedia.build import WikipediaCorpus
@@ -149,7 +149,7 @@ def source_warnings(summary: SourceSummary, wanted: Collection[str]) -> Iterator
     figures = summary.by_language()
     written = [lang for lang, facts in figures.items() if facts.documents]
     if empty := [lang for lang, facts in figures.items() if not facts.documents]:
-        yield f"no documents are left in {', '.join(empty)}; see above what was skipped"
+        yield f"no documents are left {in_languages(empty)}; see above what was skipped"
     if len(written) > 1 and summary.hardly_shared:
         names = "; ".join(f"{lang}: {', '.join(found)}" for lang, found in list(summary.example_concepts.items())[:4])
         yield (
@@ -168,7 +168,7 @@ def source_warnings(summary: SourceSummary, wanted: Collection[str]) -> Iterator
     for codes in spellings_of_one_language(written):
         yield f"{' and '.join(codes)} will be learned as different languages; give them one code unless you mean that"
     if missing := summary.missing(wanted):
-        yield f"there are no documents in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}"
+        yield f"there are no documents {in_languages(missing)}; the source has {', '.join(sorted(summary.read))}"
 
 
 def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterator[str]:
