@@ -242,9 +242,8 @@ def test_documents_too_short_to_train_on_come_with_advice(
     assert corpus_command(name, *SOURCES[name][0](tmp_path), "-o", "corpus.tsv") == 0
     told = words(capsys.readouterr().out)
     assert (
-        "short: fewer than 50 different words, estimated from a sample; the preset wsdm19 does not train on these"
-        + (f"; to get longer ones, {ADVICE[name]}" if ADVICE[name] else "")
-        in told
+        "short: fewer than 50 different words, estimated from a sample; by default cr5 trains on these, too, and only "
+        "the preset wsdm19 does not" + (f"; to get longer ones, {ADVICE[name]}" if ADVICE[name] else "") in told
     )
 
 
@@ -453,6 +452,27 @@ def test_files_that_are_no_corpus_are_named_when_a_folder_is_read(
     assert capsys.readouterr().err.startswith(
         "warning: skipped 1: file of another format (first: corpus/b.json; the formats are .jsonl, "
     )
+
+
+def test_a_conversion_accounts_for_every_document(
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = '{"concept": "a", "lang": "en", "text": "one"}\n'
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/a.jsonl").write_text(good * 3 + "broken\n" + good.replace("one", " ") * 2)
+    (tmp_path / "corpus/b.txt").touch()
+    (tmp_path / "corpus/c.jsonl").touch()
+    assert corpus_command("convert", "corpus", "-o", "b.csv", "--on-error", "skip") == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "3 documents written to b.csv\ndocuments: 6 read, 3 written, 3 skipped\n  2: empty field (" in printed.err
+    assert "  1: broken JSON (first: corpus/a.jsonl:4: " in printed.err
+    assert corpus_command("convert", "corpus", "-o", "b.csv", "--on-error", "skip", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["files"]["skipped"] == {"file of another format": 1, "empty file": 1}
+    assert facts["documents"]["examples"].keys() == facts["documents"]["skipped"].keys()
+    counts = {name: facts["documents"][name] for name in ("read", "written", "skipped")}
+    assert counts == {"read": 6, "written": 3, "skipped": {"broken JSON": 1, "empty field": 2}}
 
 
 def test_a_selected_language_that_is_missing_gives_a_warning(

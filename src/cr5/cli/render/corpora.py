@@ -103,8 +103,8 @@ def source_summary(
         to.print(line, style="dim")
     if "short" in shown:
         to.print(
-            f"short: fewer than {min_unique} different words, estimated from a sample; "
-            "the preset wsdm19 does not train on these" + (f"; to get longer ones, {longer}" if longer else ""),
+            f"short: fewer than {min_unique} different words, estimated from a sample; by default cr5 trains on these, "
+            "too, and only the preset wsdm19 does not" + (f"; to get longer ones, {longer}" if longer else ""),
             style="dim",
         )
     for warning in warnings:
@@ -128,6 +128,24 @@ def _accounts(accounting: Accounting, advice: Mapping[str, str]) -> Iterator[str
     for encoding, count in accounting.guessed_encodings.counts.items():
         first = accounting.guessed_encodings.examples[encoding]
         yield f"encoding guessed, {plural(count, 'file')}: {encoding} (first: {first})"
+
+
+def conversion(output: str, written: int, files: Skipped, documents: Skipped) -> None:
+    """Print what became of the documents of a corpus that was converted, and which files were skipped."""
+    skipped_lines(files)
+    err.print(f"{plural(written, 'document')} written" + ("" if output == "-" else f" to {output}"), soft_wrap=True)
+    for line in _account("documents", written + documents.total, "read", written, "written", documents, {}):
+        err.print(line, soft_wrap=True)
+
+
+def conversion_facts(output: str, written: int, files: Skipped, documents: Skipped) -> dict[str, object]:
+    """The same as plain values, named as ``Accounting.to_json`` does."""
+    read = {"read": written + documents.total, "written": written}
+    return {
+        "corpus": output,
+        "files": {"skipped": files.counts, "examples": files.examples},
+        "documents": read | {"skipped": documents.counts, "examples": documents.examples},
+    }
 
 
 def _account(
