@@ -111,6 +111,8 @@ def test_a_setting_without_its_name_is_not_taken_for_a_preset() -> None:
         ("rnak", "; did you mean rank?"),
         ("lower_case", "; did you mean lowercase?"),
         ("min_document", "; did you mean min_documents?"),
+        ("n_components", "; did you mean rank?"),
+        ("min_df", "; did you mean min_documents?"),
         ("colour", "; the settings are idf, "),
         ("weighting", "; the settings are idf, "),
     ],
@@ -152,6 +154,17 @@ def test_an_unknown_setting_is_named_with_the_closest_known_one(name: str, hint:
 )
 def test_an_impossible_value_is_refused(name: str, value: object, expected: str) -> None:
     assert message(**{name: value}) == expected
+
+
+@pytest.mark.parametrize("name", ["rank", "min_documents", "max_steps", "seed", "min_unique", "max_words"])
+def test_a_whole_number_may_be_a_float(name: str) -> None:
+    for number in (20.0, np.float64(20), np.linspace(10, 20, 2)[1]):
+        given: dict[str, Any] = {name: number}
+        changed = make_settings(**given).value(name)
+        assert (changed, type(changed)) == (20, int)
+    assert make_settings(ridge=3.0).ridge == 3.0
+    for number in (20.5, float("nan"), float("inf")):
+        assert f"`{name}={number!r}` must be a whole number" in message(**{name: number})
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

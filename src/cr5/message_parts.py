@@ -1,6 +1,7 @@
 """Parts of messages: quoted texts, counts with their nouns, sizes, and what the operating system says."""
 
 import re
+from collections.abc import Iterable
 
 
 def quoted(text: str) -> str:
@@ -33,6 +34,17 @@ def without_skip_advice(message: str) -> str:
 def plural(count: int, noun: str) -> str:
     """A count with its noun: 1 step, 2 steps."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def in_languages(codes: Iterable[str]) -> str:
+    """Codes after "documents", as some of them are also words: "in language it", "in languages en, it"."""
+    listed = list(codes)
+    return f"in {'language' if len(listed) == 1 else 'languages'} {', '.join(listed)}"
+
+
+def with_article(noun: str) -> str:
+    """The name of a type with its article: an int, an ndarray, a list."""
+    return f"{'an' if noun[0] in 'AEIOUaeiou' or noun == 'ndarray' else 'a'} {noun}"
 
 
 def format_bytes(count: float | None) -> str:

@@ -28,6 +28,12 @@ ENCODING_SETTINGS = (
 # Of settings whose least value is not 0; None for one that must be above 0.
 _MINIMA = {"rank": 1, "ridge": None, "max_steps": 1, "max_words": 1}
 
+# What other libraries call settings.
+_OTHER_NAMES = {
+    "alpha": "ridge", "dim": "rank", "dimensions": "rank", "max_features": "max_words", "max_iter": "max_steps",
+    "min_df": "min_documents", "n_components": "rank", "random_state": "seed", "vector_size": "rank",
+}  # fmt: skip
+
 
 def _check(annotation: Any, value: Any, minimum: int | None) -> tuple[bool, str]:
     """Whether a value is one that its annotation allows, and which those are, in words."""
@@ -156,7 +162,8 @@ PRESETS = {
 def make_settings(preset: str = "default", **changes: Any) -> Settings:
     """A preset with some settings changed; those of the weighting and tokeniser are named directly.
 
-    A setting that is None is that of the preset. NumPy's numbers are taken as Python's.
+    A setting that is None is that of the preset. NumPy's numbers are taken as Python's, and 100.0 as the whole number
+    that it is, as grids of ``np.linspace`` have it.
     """
     if not isinstance(preset, str) or preset not in PRESETS:
         others = "" if isinstance(preset, str) else "; name other settings, as in `rank=300`"
@@ -167,19 +174,23 @@ def make_settings(preset: str = "default", **changes: Any) -> Settings:
     known = top_names.union(*nested_names.values())
     for name in changes:
         if name not in known:
-            hint = get_close_matches(name, known, 1)
+            hint = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else get_close_matches(name, known, 1)
             way_out = f"; did you mean {hint[0]}?" if hint else f"; the settings are {', '.join(sorted(known))}"
             raise Cr5TypeError(f"there is no setting {name!r}" + way_out)
-    given = {
-        name: value.item() if isinstance(value, np.generic) else value
-        for name, value in changes.items()
-        if value is not None
-    }
+    types = {field_.name: field_.type for part in base._parts for field_ in fields(part)}
+    given = {name: _plain(value, types[name]) for name, value in changes.items() if value is not None}
     nested = {
         part: replace(getattr(base, part), **{name: given[name] for name in given if name in names})
         for part, names in nested_names.items()
     }
     return replace(base, **nested, **{name: given[name] for name in given if name in top_names})
+
+
+def _plain(value: Any, annotation: Any) -> Any:
+    """A value as Python has it: NumPy's as a plain one, and a whole number as an int where the setting is one."""
+    value = value.item() if isinstance(value, np.generic) else value
+    is_whole = annotation in (int, Rank) and isinstance(value, float) and value.is_integer()
+    return int(value) if is_whole else value
 
 
 def changed_settings(settings: Settings) -> dict[str, Any]:

@@ -242,9 +242,8 @@ def test_documents_too_short_to_train_on_come_with_advice(
     assert corpus_command(name, *SOURCES[name][0](tmp_path), "-o", "corpus.tsv") == 0
     told = words(capsys.readouterr().out)
     assert (
-        "short: fewer than 50 different words, estimated from a sample; the preset wsdm19 does not train on these"
-        + (f"; to get longer ones, {ADVICE[name]}" if ADVICE[name] else "")
-        in told
+        "short: fewer than 50 different words, estimated from a sample; by default cr5 trains on these, too, and only "
+        "the preset wsdm19 does not" + (f"; to get longer ones, {ADVICE[name]}" if ADVICE[name] else "") in told
     )
 
 
@@ -293,13 +292,13 @@ def test_an_empty_bible_does_not_vanish_silently(
     told = f"documents: 6 read, 4 written, 2 skipped\n  2: no text (first: {tmp_path}/eng-one.txt: GEN 1:1)\n"
     assert told in printed.out
     assert f"files: 4 found, 3 read, 1 skipped\n  1: list of references (first: {tmp_path}/vref.txt)\n" in printed.out
-    assert printed.err == "warning: no documents are left in en; see above what was skipped\n"
+    assert printed.err == "warning: no documents are left in language en; see above what was skipped\n"
     assert corpus_command(*arguments, "-o", "corpus.jsonl", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     examples = {"no text": f"{tmp_path}/eng-one.txt: GEN 1:1"}
     assert found["documents"] == {"read": 6, "written": 4, "skipped": {"no text": 2}, "examples": examples}
     assert found["files"]["examples"] == {"list of references": f"{tmp_path}/vref.txt"}
-    assert found["warnings"] == ["no documents are left in en; see above what was skipped"]
+    assert found["warnings"] == ["no documents are left in language en; see above what was skipped"]
     assert found["languages"]["en"]["skipped"] == {"no text": 2}
 
 
@@ -310,7 +309,7 @@ def test_where_a_language_is_empty_names_that_do_not_match_are_not_suspected(
     (tmp_path / "eng-one.txt").write_text("\n\n")
     arguments = ["bible", tmp_path, "--references", tmp_path / "vref.txt"]
     assert corpus_command(*arguments, "-o", "corpus.jsonl") == 0
-    assert capsys.readouterr().err == "warning: no documents are left in en; see above what was skipped\n"
+    assert capsys.readouterr().err == "warning: no documents are left in language en; see above what was skipped\n"
 
 
 def test_files_of_other_extensions_are_named_with_the_option_that_reads_them(
@@ -456,6 +455,27 @@ def test_files_that_are_no_corpus_are_named_when_a_folder_is_read(
     )
 
 
+def test_a_conversion_accounts_for_every_document(
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = '{"concept": "a", "lang": "en", "text": "one"}\n'
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/a.jsonl").write_text(good * 3 + "broken\n" + good.replace("one", " ") * 2)
+    (tmp_path / "corpus/b.txt").touch()
+    (tmp_path / "corpus/c.jsonl").touch()
+    assert corpus_command("convert", "corpus", "-o", "b.csv", "--on-error", "skip") == 0
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "3 documents written to b.csv\ndocuments: 6 read, 3 written, 3 skipped\n  2: empty field (" in printed.err
+    assert "  1: broken JSON (first: corpus/a.jsonl:4: " in printed.err
+    assert corpus_command("convert", "corpus", "-o", "b.csv", "--on-error", "skip", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["files"]["skipped"] == {"file of another format": 1, "empty file": 1}
+    assert facts["documents"]["examples"].keys() == facts["documents"]["skipped"].keys()
+    counts = {name: facts["documents"][name] for name in ("read", "written", "skipped")}
+    assert counts == {"read": 6, "written": 3, "skipped": {"broken JSON": 1, "empty field": 2}}
+
+
 def test_a_selected_language_that_is_missing_gives_a_warning(
     tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -463,7 +483,7 @@ def test_a_selected_language_that_is_missing_gives_a_warning(
     printed = capsys.readouterr()
     assert printed.err == (
         "warning: no concept is in two languages, so nothing can be learned from this alone; check --langs and the "
-        "names\nwarning: there are no documents in fr; the source has en, it\n"
+        "names\nwarning: there are no documents in language fr; the source has en, it\n"
     )
     assert "Next:" not in printed.out
     assert [document.lang for document in read(tmp_path / "corpus.jsonl")] == ["en"]

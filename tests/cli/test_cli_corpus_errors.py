@@ -95,7 +95,7 @@ def test_unusable_input_is_one_line_on_standard_error(
         (["-o", "none/corpus.csv"], "none/corpus.csv cannot be written: there is no folder none; create it first"),
         (
             ["-o", "corpus.csv", "--langs", "fr,de"],
-            "there are no documents in fr, de; the source has en, it; change --langs",
+            "there are no documents in languages fr, de; the source has en, it; change --langs",
         ),
         (
             ["-o", "corpus.csv", "--langs", "?"],

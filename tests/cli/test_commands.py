@@ -147,7 +147,7 @@ def test_a_corpus_is_written_to_standard_output(corpus_file: Path, capsysbinary:
     assert run(["corpus", "convert", str(corpus_file), "-o", "-", "--langs", "bb"]) == 0
     caught = capsysbinary.readouterr()
     assert [json.loads(line)["lang"] for line in caught.out.splitlines()] == ["bb"] * 150
-    assert caught.err == b"150 documents written\n"
+    assert caught.err == b"150 documents written\ndocuments: 150 read, 150 written\n"
 
 
 def test_an_unknown_format_is_refused(corpus_file: Path, tmp_path: Path, fails: Any) -> None:

@@ -244,6 +244,11 @@ def test_a_value_that_is_no_text_is_named_with_its_place(value: Any, complaint: 
     assert message(frame) == f"`documents[3]`: {row}"
 
 
+def test_a_number_of_an_array_is_named_with_the_article_of_its_type() -> None:
+    assert message([np.zeros(2)]).startswith("document 1: an ndarray of 2; ")
+    assert message([["Q1", "en", np.zeros(2)]]).startswith("document 1: field 'text' is an ndarray, not a string")
+
+
 def test_a_null_of_a_typed_table_is_named_with_its_place() -> None:
     columns = {"concept": ["1", "2", "3"], "lang": ["en", "en", None], "text": ["a", "b", "c"]}
     for table in (pa.table(columns), pl.DataFrame(columns), Dataset(pa.table(columns), [0, 1, 2])):

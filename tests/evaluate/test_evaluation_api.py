@@ -137,7 +137,7 @@ def test_settings_may_be_a_dict_or_a_model(articles: list[Document], run: evalua
     values: dict[str, Any] = {"rank": 40, "ridge": 0.3, "min_documents": 2, "min_unique": 5}
     for given in (values, Cr5(**values)):
         assert evaluate.documents(articles, systems=["shared-tokens"], settings=given).scores == run.scores
-    with pytest.raises(Cr5Error, match="`settings` must be a dict of settings, a Cr5 or Settings, not a int"):
+    with pytest.raises(Cr5Error, match="`settings` must be a dict of settings, a Cr5 or Settings, not an int"):
         evaluate.documents(articles, settings=3)  # type: ignore[arg-type]
 
 

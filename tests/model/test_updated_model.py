@@ -138,7 +138,7 @@ def test_the_targets_of_an_updated_model_are_those_of_all_documents(
 
 def test_what_are_evidently_new_documents_alone_is_pointed_out(documents: list[Document], old: list[Document]) -> None:
     model = Cr5(**madeup.SETTINGS).fit(old)
-    with pytest.raises(CorpusError, match=r"no documents in cc, .* old and new"):
+    with pytest.raises(CorpusError, match=r"no documents in language cc, .* old and new"):
         model.update([document for document in documents if document.lang != "cc"])
     with pytest.warns(FewDocuments, match="aa 100 instead of 135"):
         model.update([document for document in documents if document.concept < "Q100"])

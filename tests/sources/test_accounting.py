@@ -277,7 +277,7 @@ def test_a_language_of_which_no_file_can_be_read_is_missed(
     for langs, missed in ((None, ["ja"]), (["en", "it"], [])):
         made = make_corpus(source, given, tmp_path / "corpus.jsonl", langs=langs, on_error="skip")
         assert [lang for lang, facts in made.by_language().items() if not facts.documents] == missed
-        expected = [f"no documents are left in {lang}; see above what was skipped" for lang in missed]
+        expected = [f"no documents are left in language {lang}; see above what was skipped" for lang in missed]
         assert list(source_warnings(made, langs or [])) == expected
 
 

@@ -80,7 +80,7 @@ def test_a_corpus_is_made_with_the_options_of_the_reader(tmp_path: Path) -> None
 def test_an_empty_result_is_an_error_that_says_why_and_no_file_is_written(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1:en:one\n")
     output = tmp_path / "corpus.jsonl"
-    with pytest.raises(CorpusError, match="there are no documents in fr; the source has en; change `langs`"):
+    with pytest.raises(CorpusError, match="there are no documents in language fr; the source has en; change `langs`"):
         make_corpus(NOTES, [tmp_path / "a.txt"], output, langs=["fr"])
     (tmp_path / "a.txt").write_text("")
     with pytest.raises(CorpusError, match="no text"):

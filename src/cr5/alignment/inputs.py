@@ -15,6 +15,7 @@ from cr5.data import BUILTIN
 from cr5.errors import CorpusError, Cr5Error
 from cr5.features.tokeniser import has_letter_or_digit
 from cr5.index import Index
+from cr5.message_parts import in_languages
 from cr5.model import Cr5
 from cr5.progress import ProgressCallback, no_progress
 from cr5.sources.markup import FORMATS, extension
@@ -101,7 +102,7 @@ def open_sources(
     loaded = Cr5.load(model)
     documents = list(read_documents(loaded, path))
     if not documents:
-        raise CorpusError(f"{path} has no documents in {', '.join(loaded.langs)}; give others, or another model")
+        raise CorpusError(f"{path} has no documents {in_languages(loaded.langs)}; give others, or another model")
     with (
         TemporaryDirectory(prefix="cr5-sources-") as folder,
         Index.create(Path(folder) / "index", model, passage_words=PASSAGE_WORDS) as index,

@@ -13,12 +13,10 @@ from cr5.cli.messages import in_command_line_terms
 from cr5.cli.options import Corpora, Json, Langs, OnError, Preset, SettingChanges, parse_settings, read_corpora
 from cr5.cli.render import console
 from cr5.cli.render import corpora as render
-from cr5.cli.render.console import err
-from cr5.cli.source_commands import Dedupe, DropForeign, Output, add_source_command
+from cr5.cli.source_commands import Dedupe, DropForeign, Output, add_source_command, check_json_output
 from cr5.cli.wikipedia_options import wikipedia_request
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.skipped import FILE_REASONS, Skipped
 from cr5.corpus.writing import write
-from cr5.message_parts import plural
 from cr5.sources.http.client import make_user_agent
 from cr5.sources.registry import SOURCES
 from cr5.sources.wikipedia import build as wikipedia_build
@@ -144,14 +142,20 @@ def inspect(
 
 
 @app.command("convert", rich_help_panel=USE_PANEL)
-def convert(corpora: Corpora, output: Output, langs: Langs = None, on_error: OnError = "raise") -> None:
+def convert(
+    corpora: Corpora, output: Output, langs: Langs = None, on_error: OnError = "raise", json: Json = False
+) -> None:
     """Rewrite a corpus in another format.
 
     Example:
 
         cr5 corpus convert corpus/*.csv -o corpus.parquet
     """
+    check_json_output(json, output)
     skipped = Skipped()
     count = write(output, read_corpora(corpora, langs, on_error, skipped))
-    console.skipped_lines(skipped)
-    err.print(f"{plural(count, 'document')} written" + ("" if output == "-" else f" to {output}"))
+    files, documents = skipped.split(FILE_REASONS)
+    if json:
+        console.as_json(render.conversion_facts(output, count, files, documents))
+    else:
+        render.conversion(output, count, files, documents)

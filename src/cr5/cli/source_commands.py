@@ -72,8 +72,7 @@ def _run(
     on_error: OnError = "raise",
     json: Json = False,
 ) -> None:
-    if json and output == "-":
-        raise typer.BadParameter("standard output is the corpus already; name a file with -o", param_hint="--json")
+    check_json_output(json, output)
     wanted = comma_separated(langs)
     min_unique = make_settings("wsdm19").weighting.min_unique
     start = time.perf_counter()
@@ -98,6 +97,12 @@ def _run(
         },
         warnings=warnings,
     )  # fmt: skip
+
+
+def check_json_output(json: bool, output: str) -> None:
+    """Raise an error if both the corpus and its counts would go to standard output."""
+    if json and output == "-":
+        raise typer.BadParameter("standard output is the corpus already; name a file with -o", param_hint="--json")
 
 
 def _typer_parameter(name: str, parameter: inspect.Parameter, description: ParameterHelp) -> inspect.Parameter:

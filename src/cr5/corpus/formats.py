@@ -197,7 +197,7 @@ def read_parquet(stream: Any, report: ErrorReporter, options: ReadOptions) -> It
             return
         options.warn_of_unstored_columns(present)
         if explanation := type_problem(file.schema_arrow, SCHEMA.names, "concept"):
-            report(None, "wrong type", explanation)
+            report(None, "wrong column type", explanation)
             return
 
         def is_unwanted(group: int) -> bool:

@@ -38,7 +38,7 @@ from cr5.corpus.tables import ErrorReporter, NumberedRecords, Record, RecordErro
 from cr5.corpus.texts import describe, is_missing, is_table, one_or_several, remedy
 from cr5.corpus.wide_tables import column_remedy
 from cr5.errors import CorpusError, Cr5TypeError
-from cr5.message_parts import quoted, reason
+from cr5.message_parts import quoted, reason, with_article
 
 
 class ArrowStream(Protocol):
@@ -158,7 +158,9 @@ def _record(item: Any, options: ReadOptions) -> Record:
         given = item._asdict()
     elif isinstance(item, tuple | list | np.ndarray):
         if not len(REQUIRED_COLUMNS) <= len(item) <= len(SCHEMA):
-            raise RecordError("wrong type", f"a {type(item).__name__} of {len(item)}; give (concept, lang, text)")
+            raise RecordError(
+                "wrong type", f"{with_article(type(item).__name__)} of {len(item)}; give (concept, lang, text)"
+            )
         given = dict(zip(SCHEMA.names, item, strict=False))
     elif hasattr(item, "concept"):
         given = {name: getattr(item, name, None) for name in names}

@@ -17,7 +17,7 @@ import pyarrow as pa
 from cr5.corpus.documents import Batch, Document, ReadOptions, error_reporter
 from cr5.corpus.formats import FORMAT_NAMES, READERS, describe_unknown_suffix, split_format
 from cr5.corpus.languages import canonical_code, no_such_language
-from cr5.corpus.skipped import OnError, Skipped
+from cr5.corpus.skipped import FILE_REASONS, OnError, Skipped
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits
 from cr5.corpus.texts import describe, is_table, one_or_several
 from cr5.data import BUILTIN, FOLDER
@@ -134,7 +134,7 @@ class CorpusReader(Iterator[Batch]):
         """Count the files that are not read, with a warning if nobody else has the counter."""
         if self.ignored:
             example = f"{min(self.ignored)}; the formats are {FORMAT_NAMES}"
-            self.skipped.add("file of another format", example, len(self.ignored))
+            self.skipped.add(FILE_REASONS[0], example, len(self.ignored))
             if self._has_own_counter:
                 files = plural(len(self.ignored), "file")
                 warn(f"{files} of another format not read, e.g. {example}", InputSkipped)

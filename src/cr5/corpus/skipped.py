@@ -1,6 +1,6 @@
 """Skipped input: how many lines, rows and files were left out, and why."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
@@ -15,6 +15,10 @@ OnError: TypeAlias = Literal["raise", "skip"]
 def check_on_error(on_error: OnError) -> None:
     """An error unless the value is one of ``OnError``."""
     one_of("on_error", on_error, get_args(OnError))
+
+
+FILE_REASONS = ("file of another format", "empty file", "unreadable file", "missing column", "wrong column type")
+"""Reasons for which a whole file of a corpus is skipped, or what follows in it; others are about one document."""
 
 
 @dataclass
@@ -33,6 +37,13 @@ class Skipped:
     def first(self) -> str:
         """The message of the first error."""
         return next(iter(self.examples.values()))
+
+    def split(self, reasons: Collection[str]) -> tuple["Skipped", "Skipped"]:
+        """The counts of these reasons, and of all others."""
+        parts = Skipped(), Skipped()
+        for reason, count in self.counts.items():
+            parts[reason not in reasons].add(reason, self.examples[reason], count)
+        return parts
 
     def add(self, reason: str, message: str, count: int = 1) -> None:
         """Count an occurrence, or several."""

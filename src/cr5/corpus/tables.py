@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cr5.message_parts import quoted
+from cr5.message_parts import quoted, with_article
 from cr5.storage.text_encodings import as_utf8
 
 ErrorReporter: TypeAlias = Callable[[int | None, str, str], None]
@@ -118,7 +118,7 @@ def check_text(value: object, name: str) -> str:
             problem = f"{name} is not UTF-8 at byte {error.start + 1}; write it again as UTF-8"
             raise RecordError("invalid UTF-8", problem) from None
     if not isinstance(value, str):
-        type_name = _TYPE_NAMES.get(type(value), f"a {type(value).__name__}")
+        type_name = _TYPE_NAMES.get(type(value), with_article(type(value).__name__))
         raise RecordError("wrong type", f"{name} is {type_name}, not a string; write it as a string")
     return check_unicode(value, name)
 

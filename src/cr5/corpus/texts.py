@@ -11,7 +11,7 @@ import numpy as np
 
 from cr5._typing import Ints
 from cr5.errors import Cr5TypeError
-from cr5.message_parts import quoted
+from cr5.message_parts import quoted, with_article
 
 Item = TypeVar("Item")
 Texts: TypeAlias = Iterable[str]
@@ -134,7 +134,7 @@ def describe(value: object) -> str:
         return quoted(value)
     if isinstance(value, bool | int | float | np.generic) or is_missing(value):
         return str(value)
-    return f"{'an' if type(value).__name__[0] in 'AEIOUaeiou' else 'a'} {type(value).__name__}"
+    return with_article(type(value).__name__)
 
 
 def remedy(value: object) -> str:

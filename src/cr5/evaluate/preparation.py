@@ -20,6 +20,7 @@ from cr5.evaluate.systems.registry import SystemEntry, choose_systems
 from cr5.evaluate.tasks.documents import HeldOutDocuments, hold_out
 from cr5.evaluate.texts import EvaluationCorpus, read_texts
 from cr5.features.tokeniser import Tokeniser
+from cr5.message_parts import with_article
 from cr5.model import Cr5
 from cr5.progress import ProgressCallback
 from cr5.settings import Settings, make_settings
@@ -36,7 +37,9 @@ def path_list(paths: Paths) -> list[str | Path]:
     several = list(paths) if isinstance(paths, Sequence | Iterator) and not isinstance(paths, str) else [paths]
     for path in several:
         if not isinstance(path, str | Path):
-            raise Cr5TypeError(f"a path or several are needed, not a {type(path).__name__}; write it to a file first")
+            raise Cr5TypeError(
+                f"a path or several are needed, not {with_article(type(path).__name__)}; write it to a file first"
+            )
     return several
 
 
@@ -46,7 +49,9 @@ def settings_of(given: Settings | Cr5 | Mapping[str, Any] | None) -> Settings:
         return make_settings(**given or {})
     settings = given.settings if isinstance(given, Cr5) else given
     if not isinstance(settings, Settings):
-        raise Cr5TypeError(f"`settings` must be a dict of settings, a Cr5 or Settings, not a {type(given).__name__}")
+        raise Cr5TypeError(
+            f"`settings` must be a dict of settings, a Cr5 or Settings, not {with_article(type(given).__name__)}"
+        )
     return settings
 
 

@@ -11,6 +11,7 @@ from cr5.errors import Cr5Error, needs_package
 from cr5.index import Index, IndexedDocument, SearchHit
 from cr5.index.pipeline import Grouping, Mode
 from cr5.integrations import _shared
+from cr5.message_parts import with_article
 from cr5.model import Cr5
 
 with needs_package("cr5.integrations.langchain", "LangChain", "langchain"):
@@ -76,7 +77,9 @@ class Cr5VectorStore(VectorStore):
         """Create an index in ``folder`` with the model of ``embedding``, a ``Cr5Embeddings``, and add texts."""
         if not isinstance(embedding, Cr5Embeddings):
             kind = type(embedding).__name__
-            raise Cr5Error(f"`embedding` is a {kind}; an index encodes with a model of cr5, give a Cr5Embeddings")
+            raise Cr5Error(
+                f"`embedding` is {with_article(kind)}; an index encodes with a model of cr5, give a Cr5Embeddings"
+            )
         if folder is None:
             raise Cr5Error("`folder=None`; give the folder in which the index is to be created")
         store = cls(Index.create(folder, embedding.model), **kwargs)

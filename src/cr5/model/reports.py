@@ -6,7 +6,7 @@ from typing import Any
 
 from cr5.errors import CorpusError, Cr5Error, FewDocuments, ModelFileError, warn
 from cr5.hashing import json_digest
-from cr5.message_parts import plural
+from cr5.message_parts import in_languages, plural
 from cr5.settings import Settings
 from cr5.storage.model_files import has_model, open_model
 
@@ -91,7 +91,7 @@ def check_enlarged(reports: Mapping[str, Any], langs: Sequence[str], documents: 
     missing = [lang for lang in before if lang not in documents]
     if missing:
         raise CorpusError(
-            f"there are no documents in {', '.join(missing)}, which the model was trained on; give all documents, old "
+            f"there are no documents {in_languages(missing)}, which the model was trained on; give all documents, old "
             "and new"
         )
     fewer = [f"{lang} {documents[lang]:,} instead of {read:,}" for lang, read in before.items()

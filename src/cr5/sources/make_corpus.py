@@ -8,7 +8,7 @@ from cr5.corpus.documents import Batch
 from cr5.corpus.skipped import OnError
 from cr5.corpus.writing import write
 from cr5.errors import CorpusError
-from cr5.message_parts import plural
+from cr5.message_parts import in_languages, plural
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.sources.accounting import DUPLICATE, FOREIGN, NO_DOCUMENT, Accounting, UnusableInputError
 from cr5.sources.clean import SourceSummary, clean
@@ -61,7 +61,7 @@ def _why_empty(summary: SourceSummary, langs: list[str]) -> str:
     accounting, skipped = summary.accounting, summary.accounting.skipped_documents
     if summary.read and len(summary.missing(langs)) == len(langs) > 0:
         available = ", ".join(sorted(summary.read))
-        return f"there are no documents in {', '.join(langs)}; the source has {available}; change `langs`"
+        return f"there are no documents {in_languages(langs)}; the source has {available}; change `langs`"
     if {DUPLICATE, FOREIGN} & skipped.counts.keys():
         return (
             "all documents were dropped, as being in another language than declared or as near-duplicates; "

@@ -8,7 +8,7 @@ from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
 from cr5.corpus.languages import regional_codes
 from cr5.corpus.skipped import Skipped
 from cr5.features.tfidf import Weighting
-from cr5.message_parts import plural
+from cr5.message_parts import in_languages, plural
 from cr5.sources.accounting import EXTENSION, Accounting, is_extension
 from cr5.sources.clean import SourceSummary
 from cr5.sources.wikipedia.build import WikipediaCorpus
@@ -104,8 +104,8 @@ def source_summary(
         to.print(line, style="dim")
     if "short" in shown:
         to.print(
-            f"short: fewer than {min_unique} different words, estimated from a sample; "
-            "the preset wsdm19 does not train on these" + (f"; to get longer ones, {longer}" if longer else ""),
+            f"short: fewer than {min_unique} different words, estimated from a sample; by default cr5 trains on these, "
+            "too, and only the preset wsdm19 does not" + (f"; to get longer ones, {longer}" if longer else ""),
             style="dim",
         )
     for warning in warnings:
@@ -142,6 +142,24 @@ def _accounts(accounting: Accounting, advice: Mapping[str, str]) -> Iterator[str
         yield f"fields: {', '.join(listed)}"
 
 
+def conversion(output: str, written: int, files: Skipped, documents: Skipped) -> None:
+    """Print what became of the documents of a corpus that was converted, and which files were skipped."""
+    skipped_lines(files)
+    err.print(f"{plural(written, 'document')} written" + ("" if output == "-" else f" to {output}"), soft_wrap=True)
+    for line in _account("documents", written + documents.total, "read", written, "written", documents, {}):
+        err.print(line, soft_wrap=True)
+
+
+def conversion_facts(output: str, written: int, files: Skipped, documents: Skipped) -> dict[str, object]:
+    """The same as plain values, named as ``Accounting.to_json`` does."""
+    read = {"read": written + documents.total, "written": written}
+    return {
+        "corpus": output,
+        "files": {"skipped": files.counts, "examples": files.examples},
+        "documents": read | {"skipped": documents.counts, "examples": documents.examples},
+    }
+
+
 def _account(
     noun: str, total: int, seen: str, kept: int, done: str, skipped: Skipped, advice: Mapping[str, str]
 ) -> Iterator[str]:
@@ -161,7 +179,7 @@ def source_warnings(summary: SourceSummary, wanted: Collection[str]) -> Iterator
     figures = summary.by_language()
     written = [lang for lang, facts in figures.items() if facts.documents]
     if empty := [lang for lang, facts in figures.items() if not facts.documents]:
-        yield f"no documents are left in {', '.join(empty)}; see above what was skipped"
+        yield f"no documents are left {in_languages(empty)}; see above what was skipped"
     if len(written) > 1 and summary.hardly_shared:
         names = "; ".join(f"{lang}: {', '.join(found)}" for lang, found in list(summary.example_concepts.items())[:4])
         yield (
@@ -186,7 +204,7 @@ def source_warnings(summary: SourceSummary, wanted: Collection[str]) -> Iterator
             "write numbers as 1234.5, so that they can be compared"
         )
     if missing := summary.missing(wanted):
-        yield f"there are no documents in {', '.join(missing)}; the source has {', '.join(sorted(summary.read))}"
+        yield f"there are no documents {in_languages(missing)}; the source has {', '.join(sorted(summary.read))}"
 
 
 def _remarks(summary: SourceSummary, drop_foreign: bool, dedupe: bool) -> Iterator[str]:

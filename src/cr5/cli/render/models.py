@@ -58,7 +58,8 @@ def added_language(model: Cr5, lang: str, path: Path, seconds: float) -> None:
     out.print(
         f"{lang}: {facts['documents']:,} of {plural(facts['documents_read'], 'document')} used, "
         f"{plural(fit['concepts'], 'concept')}, {plural(size.words, 'word')}, {format_bytes(size.bytes)}; "
-        f"ridge {fit['ridge']:g}, residual {describe_residual(fit['residual'])} after {plural(fit['steps'], 'step')}, {seconds:.1f} s"
+        f"ridge {fit['ridge']:g}, residual {describe_residual(fit['residual'])} "
+        f"after {plural(fit['steps'], 'step')}, {seconds:.1f} s"
     )
     if fit["ridge_note"]:
         out.print(fit["ridge_note"])

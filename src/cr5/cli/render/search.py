@@ -153,7 +153,7 @@ def _as_options(problem: str) -> str:
 def pairs_report(langs: Sequence[str], pairs: Sequence[DocumentPair], reasons: Sequence[LongTextExplanation]) -> None:
     """Print pairs of documents with the words that explain them."""
     if not pairs:
-        console.warn(f"there are no pairs: the index has no documents in {langs[0]} or in {langs[1]}")
+        console.warn(f"there are no pairs: the index has no documents in language {langs[0]} or {langs[1]}")
         return
     titles = f"title {langs[0]}", f"title {langs[1]}"
     table = _table("", "", *titles, "csls", "cosine", "words", left=(*titles, "words"))

@@ -16,6 +16,7 @@ from cr5.features.tokeniser import Tokeniser
 from cr5.hashing import hash_texts
 from cr5.index import Index
 from cr5.machine import available_cores
+from cr5.message_parts import in_languages
 from cr5.progress import Progress, ProgressCallback
 
 Key = TypeVar("Key", bound=Hashable)
@@ -85,7 +86,7 @@ def read_documents(
     chosen = index.langs if langs is None else [str(find_language(lang, index.langs)) for lang in langs]
     present = [lang for lang in dict.fromkeys(chosen) if counts.get(lang)]
     if not present:
-        raise Cr5Error(f"the index has no documents in {', '.join(chosen)}; add documents to it first")
+        raise Cr5Error(f"the index has no documents {in_languages(chosen)}; add documents to it first")
     return _read_languages(index, present, sum(counts.values()), progress)
 
 
