@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy, deepcopy
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
@@ -401,10 +402,10 @@ class Cr5(TextEncoder):
     def save(self, path: str | Path) -> None:
         """Write the model to a folder, atomically; an unfinished model does not replace a finished one."""
         self._languages.check_fitted()
-        reports.check_replaceable(one_path(path, "path"), self._report)
-        settings = self.settings.to_json() | {"rank": self.rank}
+        folder, settings = one_path(path, "path"), self.settings.to_json() | {"rank": self.rank}
+        reports.check_replaceable(folder, self._report)
         metadata = {"settings": settings, "auto_rank": self.settings.rank == "auto", "report": self._report}
-        save(one_path(path, "path"), metadata, self._language_maps(), self._languages.targets())
+        save(folder, metadata, self._language_maps(), self._languages.targets())
 
     @classmethod
     def load(cls, path: str | Path, langs: str | Sequence[str] | None = None) -> Self:
@@ -434,8 +435,7 @@ class Cr5(TextEncoder):
         Only the files of ``langs`` are read, by default all of the model. A vector of ``encode`` is the sum of the
         vectors of a text's words, as in the authors' libraries, at length 1. Words with white space are left out and
         counted in ``skipped``; with ``on_error="skip"``, so are lines that cannot be used, otherwise an error. ``rank``
-        is the dimension of the word vectors, if the lines do not show it. To read the files only once, ``save`` the
-        model.
+        is the dimension of the word vectors, if the lines do not show it. ``save`` the model to read the files once.
         """
         from cr5.exchange.published_vectors import read_published
 
@@ -486,8 +486,6 @@ class Cr5(TextEncoder):
         training report; ``licence`` is an identifier such as "cc-by-sa-4.0", and ``evaluation`` the folder of a run
         whose figures it shows.
         """
-        from tempfile import TemporaryDirectory
-
         from cr5.exchange.hub import push
 
         with TemporaryDirectory(prefix="cr5-") as folder:
