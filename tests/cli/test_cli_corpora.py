@@ -467,3 +467,16 @@ def test_a_selected_language_that_is_missing_gives_a_warning(
     )
     assert "Next:" not in printed.out
     assert [document.lang for document in read(tmp_path / "corpus.jsonl")] == ["en"]
+
+
+def test_examples_of_skipped_files_name_options(
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "po").mkdir()
+    (tmp_path / "po" / "it.po").write_text('#: a.c\nmsgid "dog"\nmsgstr "cane"\n')
+    (tmp_path / "po" / "de.po").write_text('msgid "dog"\nmsgstr "Hund"\n')
+    arguments = ["gettext", tmp_path / "po", "--by", "reference", "--on-error", "skip", "-o", "corpus.jsonl"]
+    assert corpus_command(*arguments) == 0
+    assert "or choose --by message or --by catalogue" in words(capsys.readouterr().out)
+    assert corpus_command(*arguments, "--json") == 0
+    assert "--by message" in json.loads(capsys.readouterr().out)["files"]["examples"]["no references"]
