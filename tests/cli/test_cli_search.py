@@ -110,6 +110,7 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
     found = run_json("index", model_folder, corpus, "-o", tmp_path / "index", "--langs", "aa", "--check")
     counts = {"new": 1, "renewed": 0, "unchanged": 39, "blank": {}, "unknown": {}, "borrowed": {}, "renamed": {}}
     assert found["added"] == counts
+    assert found["read"] == 40
     assert found["about"]["documents"] == {"aa": 40, "bb": 40, "cc": 40}
     assert found["check"] == {"recall": 1.0, "queries": 120, "k": 10, "kind": "none"}
     assert (found["deleted"], found["reindexed"], found["skipped"]) == (None, None, {})
