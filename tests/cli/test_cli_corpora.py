@@ -499,3 +499,16 @@ def test_the_types_of_fields_are_printed_and_decimal_commas_are_warned_of(
     out, err = capsys.readouterr()
     assert "fields: price (numbers and strings), year (numbers)\n" in out
     assert "warning: price: 1 value with a comma, such as 128,48, stored as a string; write numbers as 1234.5" in err
+
+
+def test_examples_of_skipped_files_name_options(
+    tmp_path: Path, corpus_command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "po").mkdir()
+    (tmp_path / "po" / "it.po").write_text('#: a.c\nmsgid "dog"\nmsgstr "cane"\n')
+    (tmp_path / "po" / "de.po").write_text('msgid "dog"\nmsgstr "Hund"\n')
+    arguments = ["gettext", tmp_path / "po", "--by", "reference", "--on-error", "skip", "-o", "corpus.jsonl"]
+    assert corpus_command(*arguments) == 0
+    assert "or choose --by message or --by catalogue" in words(capsys.readouterr().out)
+    assert corpus_command(*arguments, "--json") == 0
+    assert "--by message" in json.loads(capsys.readouterr().out)["files"]["examples"]["no references"]

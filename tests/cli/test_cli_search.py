@@ -109,6 +109,7 @@ def test_an_index_is_built_updated_and_documents_are_deleted(
     assert "search is exact: there are too few documents for an approximate index" in out
     found = run_json("index", model_folder, corpus, "-o", tmp_path / "index", "--langs", "aa", "--check")
     assert found["added"] == vars(IngestCounts(new=1, unchanged=39))
+    assert found["read"] == 40
     assert found["about"]["documents"] == {"aa": 40, "bb": 40, "cc": 40}
     assert found["check"] == {"recall": 1.0, "queries": 120, "k": 10, "kind": "none"}
     assert (found["deleted"], found["reindexed"], found["skipped"]) == (None, None, {})
@@ -467,3 +468,15 @@ def test_an_index_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, ru
     assert "30 documents cannot be found by their words" in " ".join(warning.split())
     about = run_json("index", "-o", tmp_path / "old", "--refresh")["about"]
     assert (about["full_text"], about["outdated"]) == (30, None)
+
+
+def test_a_query_that_is_not_utf_8_is_refused_with_its_byte(tmp_path: Path, model_folder: Path, fails: Any) -> None:
+    assert fails("search", tmp_path / "index", "caf\udce9") == (
+        "the query is not UTF-8, it has the byte 0xe9; set the terminal to UTF-8, or use --like"
+    )
+
+
+def test_the_next_command_quotes_the_folder(tmp_path: Path, model_folder: Path, corpus: Path, printed: Any) -> None:
+    index = tmp_path / "my index"
+    out, _ = printed("index", model_folder, corpus, "-o", index)
+    assert f"Next: cr5 search '{index}' \"WORDS\"" in out

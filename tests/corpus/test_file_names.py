@@ -2,7 +2,7 @@
 
 import pytest
 
-from cr5.corpus.file_names import find_pair, split_name
+from cr5.corpus.file_names import find_pair, is_language_name, split_name
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,8 @@ def test_codes_that_are_not_registered_count_on_request() -> None:
 )
 def test_a_name_gives_the_languages_of_a_dictionary(name: str, pair: tuple[str, str] | None) -> None:
     assert find_pair(name) == pair
+
+
+def test_a_file_of_subtitles_is_not_in_a_language_srt() -> None:
+    assert not is_language_name("srt")
+    assert is_language_name("sr")

@@ -110,3 +110,14 @@ def test_a_saved_index_takes_documents_with_fields_once_it_is_refreshed(saved: I
     assert saved.get(f"{new.lang}:{new.concept}")[0].fields == {"year": 2019}
     assert saved.get(before.id) == [before]
     assert saved.add([old]).unchanged == 1
+
+
+def test_an_index_that_is_being_searched_can_be_copied_and_moved(saved: Index, tmp_path: Path) -> None:
+    text = ANSWERS["texts"][saved.langs[0]]
+    expected = saved.search(text, saved.langs[0]).hits
+    shutil.copytree(saved.folder, tmp_path / "copy")
+    shutil.move(tmp_path / "copy", tmp_path / "elsewhere")
+    with Index.open(tmp_path / "elsewhere") as copy:
+        assert copy.search(text, saved.langs[0]).hits == expected
+        assert copy.delete(expected[0].id) == 1
+    assert saved.search(text, saved.langs[0]).hits == expected

@@ -127,6 +127,7 @@ def index(
                 "seconds": seconds,
                 "about": about,
                 "reindexed": None if reindexed is None else vars(reindexed),
+                "read": None if added is None else added.read,
                 "added": None if added is None else vars(added),
                 "deleted": deleted,
                 "skipped": skipped.counts,

@@ -82,6 +82,10 @@ def _run(
             min_unique=min_unique, on_error=on_error, progress=progress,
         )  # fmt: skip
     seconds = time.perf_counter() - start
+    accounting = summary.accounting
+    for skipped in (accounting.skipped_files, accounting.skipped_documents, accounting.skipped_parts):
+        for reason, message in skipped.examples.items():
+            skipped.examples[reason] = in_command_line_terms(message, [source.name], app)
     warnings = list(render.source_warnings(summary, wanted or []))
     if json:
         console.as_json({"corpus": output, "seconds": seconds, "warnings": warnings} | summary.to_json())

@@ -89,6 +89,11 @@ class IngestCounts:
         return self.new + self.renewed + self.unchanged
 
     @property
+    def read(self) -> int:
+        """The number of documents that were given: those in the index now, and those left out."""
+        return self.total + self.blank.total() + self.unknown.total()
+
+    @property
     def note(self) -> str:
         """What progress reports say beside the number of documents."""
         return f"{self.unchanged:,} unchanged" if self.unchanged else ""

@@ -298,7 +298,8 @@ GETTEXT = Source(
 
     Single messages are often too short to learn from. --by reference joins the
     messages of a source file; --by catalogue joins all messages of a catalogue,
-    also where no source files are named (.mo). Examples:
+    also where no source files are named (.mo). Translations that are marked as
+    fuzzy are left out. Examples:
 
         cr5 corpus gettext po/ --by reference -o corpus.parquet
 
