@@ -91,7 +91,7 @@ class IngestCounts:
     @property
     def read(self) -> int:
         """The number of documents that were given: those in the index now, and those left out."""
-        return self.total + self.blank.total() + self.unknown.total()
+        return self.total + self.duplicates + self.blank.total() + self.unknown.total()
 
     @property
     def note(self) -> str:
