@@ -122,6 +122,10 @@ class SeveralCodes(Cr5Warning):
     """A corpus has one language under several codes or names, such as en and en-US, or en and English."""
 
 
+class CountryCode(Cr5Warning):
+    """A language has the code of a country that is no language code: dk, where Danish is da."""
+
+
 class LanguageFallback(Cr5Warning):
     """The model does not have the language of a text, and encodes it as text in a close language that it has."""
 

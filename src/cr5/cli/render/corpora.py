@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from cr5.cli.render.console import err, out, plain_table, print_by_language, print_table, skipped_lines, warn, width
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
+from cr5.corpus.country_codes import country_code_warning
 from cr5.corpus.language_names import spellings_of_one_language
 from cr5.corpus.skipped import Skipped
 from cr5.features.tfidf import Weighting
@@ -185,6 +186,7 @@ def source_warnings(summary: SourceSummary, wanted: Collection[str]) -> Iterator
         )
     for codes in spellings_of_one_language(written):
         yield f"{' and '.join(codes)} will be learned as different languages; give them one code unless you mean that"
+    yield from filter(None, map(country_code_warning, written))
     if missing := summary.missing(wanted):
         yield f"there are no documents {in_languages(missing)}; the source has {', '.join(sorted(summary.read))}"
 
