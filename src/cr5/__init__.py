@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
     from cr5.errors import (
         ColumnsNotKept,
         CorpusError,
+        CountryCode,
         Cr5Error,
         Cr5Warning,
         DeprecatedInterface,
@@ -68,12 +69,12 @@ _MODULES = {
 }  # the modules of the public names that are not in cr5.errors
 
 __all__ = [
-    "ColumnsNotKept", "CorpusError", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine", "DeprecatedInterface",
-    "DiskFullError", "Document", "DocumentsLeftOut", "DocumentsReplaced", "Explanation", "FewDocuments",
-    "FewKnownWords", "Fit", "FitNeeded", "GpuEngine", "Index", "InputSkipped", "Interrupted", "LanguageFallback",
-    "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged", "NotFittedError", "OutputWarning", "RankLowered",
-    "RepeatedDocuments", "SeveralCodes", "Skipped", "UnknownField", "WorkersLost", "evaluate", "read", "read_batches",
-    "reduced_rank_ridge", "write",
+    "ColumnsNotKept", "CorpusError", "CountryCode", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine",
+    "DeprecatedInterface", "DiskFullError", "Document", "DocumentsLeftOut", "DocumentsReplaced", "Explanation",
+    "FewDocuments", "FewKnownWords", "Fit", "FitNeeded", "GpuEngine", "Index", "InputSkipped", "Interrupted",
+    "LanguageFallback", "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged", "NotFittedError",
+    "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped", "UnknownField", "WorkersLost",
+    "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would accept any name

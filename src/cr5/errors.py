@@ -130,6 +130,10 @@ class UnknownField(Cr5Warning):
     """A filter or an order names a field that no document of the index has, or compares it with another type."""
 
 
+class CountryCode(Cr5Warning):
+    """A language has the code of a country that is no language code: dk, where Danish is da."""
+
+
 class LanguageFallback(Cr5Warning):
     """The model does not have the language of a text, and encodes it as text in a close language that it has."""
 

@@ -325,6 +325,14 @@ def test_rows_of_a_frame_without_a_concept_can_be_skipped_and_counted() -> None:
 WIDE = {"en": ["a dog", "a cat"], "it": ["un cane", "un gatto"]}
 
 
+class DatasetDict(dict[str, Any]):
+    """The splits of a dataset, as Hugging Face has them: a dict that also has names of columns."""
+
+    @property
+    def column_names(self) -> dict[str, list[str]]:
+        return {name: list(SCHEMA.names) for name in self}
+
+
 @pytest.mark.parametrize("further", [{}, {"id": ["Q1", "Q2"]}, {"concept": ["Q1", "Q2"], "key": ["a", "b"]}])
 @pytest.mark.parametrize("library", [pd, pl])
 @pytest.mark.parametrize("codes", [("en", "it"), ("eng", "ita"), ("en-US", "it_IT")])
@@ -438,7 +446,9 @@ def test_a_column_that_is_the_index_of_a_frame_is_to_become_a_column() -> None:
         ({"concept": "Q1", "lang": "en", "text": "a"}, "`documents` is a dict; put it into a list"),
         (COLUMNS, "`documents` is a dict; make a DataFrame of its columns, or give Documents"),
         ({"en": ["a dog"], "it": ["un cane"]}, "`documents` is a dict; make a DataFrame of its columns"),
-        ({"train": pa.table(COLUMNS), "test": pa.table(COLUMNS)}, "choose one of its tables, 'train', 'test'"),
+        ({"train": pa.table(COLUMNS), "test": pa.table(COLUMNS)}, "give `documents['train']` or `documents['test']`"),
+        ({"train": [{"concept": "Q1", "lang": "en", "text": "a"}]}, "give `documents['train']`"),
+        (DatasetDict(train=Dataset(pa.table(COLUMNS), [0])), "`documents` is a DatasetDict; give `documents['train']`"),
     ],
 )
 def test_what_are_no_documents_is_a_type_error(documents: Any, complaint: str) -> None:

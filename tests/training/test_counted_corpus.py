@@ -212,10 +212,29 @@ def test_languages_whose_codes_no_file_can_have_are_named_or_left_out_and_counte
     with pytest.raises(CorpusError) as caught:
         corpus.with_usable_codes("raise", None)
     assert str(caught.value).startswith(
-        "`documents[1]`: language 'Danish (Denmark)' cannot name a file of a model (2 doc"
+        "`documents[1]`: 'Danish (Denmark)' is not a language code (2 documents); use one"
     )
     skipped = Skipped()
     kept = corpus.with_usable_codes("skip", skipped)
     assert list(kept.languages) == ["en", "it"]
     assert skipped.counts == {"unusable language code": 2}
     assert kept.with_usable_codes("raise", None) is kept
+
+
+def test_fields_in_the_wrong_order_are_asked_about_at_the_first_of_them() -> None:
+    texts = [f"{name} once went to a town that was not far away" for name in ("Zoe", "Ann", "Bob")]
+    documents = [Document("Q0", "en", "a"), *(Document("en", text, f"Q{i}") for i, text in enumerate(texts))]
+    with pytest.raises(CorpusError) as caught:
+        collected(documents).with_usable_codes("raise", None)
+    assert str(caught.value) == (
+        "document 2: 'Zoe once went to a town that was not far away' is not a language code (3 documents with 3 such "
+        "codes); check that the fields are in the order concept, lang, text, or leave such documents out with "
+        '`on_error="skip"`'
+    )
+
+
+def test_the_code_of_a_language_that_is_named_is_given() -> None:
+    corpus = collected([Document("Q1", "en", "a"), Document("Q1", "it", "a")])
+    corpus = replace(corpus, languages={"en": corpus.languages["en"], "Français": corpus.languages["it"]})
+    with pytest.raises(CorpusError, match="document 2: 'Français' is not a language code; use 'fr', or leave"):
+        corpus.with_usable_codes("raise", None)

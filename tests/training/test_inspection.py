@@ -123,5 +123,7 @@ def test_figures_are_plain_values() -> None:
 
 def test_a_language_code_that_training_would_refuse_is_noted() -> None:
     documents = [Document(f"Q{i}", lang, "dog cat") for i in range(3) for lang in ("en", "a/b")]
-    [note] = [note for note in inspect(in_batches(documents), Tokeniser(), WEIGHTING).notes if "name a file" in note]
-    assert note.startswith("`documents[1]`: language 'a/b' cannot name a file of a model (3 documents)")
+    [note] = [
+        note for note in inspect(in_batches(documents), Tokeniser(), WEIGHTING).notes if "not a language code" in note
+    ]
+    assert note.startswith("`documents[1]`: 'a/b' is not a language code (3 documents); ")

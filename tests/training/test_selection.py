@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
-from cr5.errors import CorpusError, FewDocuments, LanguageLeftOut, RepeatedDocuments, SeveralCodes
+from cr5.errors import CorpusError, CountryCode, FewDocuments, LanguageLeftOut, RepeatedDocuments, SeveralCodes
 from cr5.features.tfidf import Weighting
 from cr5.features.tokeniser import Tokeniser
 from cr5.settings import make_settings
@@ -196,6 +196,25 @@ def test_a_language_whose_concepts_have_other_names_is_left_out_with_examples(do
     [warning] = [each for each in select_documents(counted(renamed), Weighting()).warnings(Weighting())
                  if isinstance(each, LanguageLeftOut)]  # fmt: skip
     assert str(warning).endswith("have different names (cc: 'Q000 '; aa: 'Q000'; bb: 'Q000')")
+
+
+@pytest.mark.parametrize(
+    ("country", "code"),
+    [("dk", "Danish is da"), ("jp", "Japanese is ja"), ("cn", "Chinese is zh"), ("GB", "English is en")],
+)
+def test_the_code_of_a_country_is_warned_of_with_that_of_its_language(country: str, code: str) -> None:
+    documents = [d for i in range(200) for d in pair(f"Q{i}", f"dog cat x{i}", f"cane gatto x{i}")]
+    renamed = [replace(d, lang=country) if d.lang == "it" else d for d in documents]
+    found = select_documents(counted(renamed), WEIGHTING).warnings(WEIGHTING)
+    assert [type(warning) for warning in found] == [CountryCode]
+    assert f"{country.lower()!r} is not a language code; {code}; write that" in str(found[0])
+
+
+@pytest.mark.parametrize("code", ["se", "ee", "br", "uk", "no", "da", "nn", "x-dk", "english_1"])
+def test_codes_of_languages_and_names_of_ones_own_are_not_taken_for_countries(code: str) -> None:
+    documents = [d for i in range(200) for d in pair(f"Q{i}", f"dog cat x{i}", f"cane gatto x{i}")]
+    renamed = [replace(d, lang=code) if d.lang == "it" else d for d in documents]
+    assert select_documents(counted(renamed), WEIGHTING).warnings(WEIGHTING) == []
 
 
 def test_few_concepts_are_warned_of_with_what_helps_until_there_are_more() -> None:

@@ -89,9 +89,8 @@ def in_batches(
         except OSError as error:  # a text given in place of a path may be too long for one
             raise CorpusError(f"{quoted(str(error.filename))}: {reason(error)}; give {_KINDS}") from error
     if isinstance(documents, Mapping):
-        tables = [repr(name) for name, value in documents.items() if is_table(value)]
-        if tables:
-            advice = f"choose one of its tables, {', '.join(tables)}"
+        if tables := [f"`documents[{name!r}]`" for name, value in documents.items() if _holds_documents(value)]:
+            advice = f"give {' or '.join(tables)}"
         elif all(isinstance(documents.get(name), str) for name in REQUIRED_COLUMNS):
             advice = "put it into a list"
         else:
@@ -101,6 +100,12 @@ def in_batches(
         advice = "put it into a list" if hasattr(documents, "concept") else f"give {_KINDS}"
         raise Cr5TypeError(f"`documents` is {describe(documents)}; {advice}")
     return _convert(documents, options, skipped)
+
+
+def _holds_documents(value: object) -> bool:
+    """Whether a value of a dict, such as a split of a dataset, is a table or a list of documents."""
+    is_list = isinstance(value, list) and len(value) > 0
+    return is_table(value) or (is_list and not isinstance(value[0], str | int | float | None))  # type: ignore[index]
 
 
 def _paths(documents: Any) -> list[str | Path] | None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from cr5._typing import Ints, Mask, Sparse
 from cr5.corpus.documents import Batch, location
+from cr5.corpus.language_names import language_code
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.corpus.texts import assign_numbers
 from cr5.errors import CorpusError
@@ -19,7 +20,7 @@ from cr5.features.tfidf import Vocabulary, Weighting, fit_vocabulary
 from cr5.features.tokeniser import Tokeniser
 from cr5.hashing import mix_bits
 from cr5.machine import available_cores
-from cr5.message_parts import plural
+from cr5.message_parts import plural, quoted
 from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.storage.model_files import can_name_file
 from cr5.storage.scratch import CHUNK_ROWS, ScratchArrays
@@ -27,6 +28,7 @@ from cr5.training.engines import Engine
 
 T = TypeVar("T")
 
+MAX_NAME_LENGTH, MAX_NAME_WORDS = 40, 3  # of a language; what is longer is probably a text
 UNUSABLE_CODE = "unusable language code"
 
 
@@ -96,18 +98,22 @@ class CountedCorpus:
 
     def with_usable_codes(self, on_error: OnError, skipped: Skipped | None) -> Self:
         """The languages whose codes can name files of a model; others are an error or, with "skip", are counted."""
-        unusable = [lang for lang in self.languages if not can_name_file(lang)]
-        for lang in unusable:
-            documents = self.languages[lang]
-            where = location(self.sources[documents.sources[0]], int(documents.lines[0]))
-            message = (
-                f"{where}: language {lang!r} cannot name a file of a model ({plural(len(documents), 'document')}); "
-                "use only letters a to z, digits, - and _ in codes"
-            )
+        unusable = {lang: d for lang, d in self.languages.items() if not can_name_file(lang)}
+        if unusable:
+            lang, first = min(unusable.items(), key=lambda item: (int(item[1].sources[0]), int(item[1].lines[0])))
+            where = location(self.sources[first.sources[0]], int(first.lines[0]))
+            count = sum(map(len, unusable.values()))
+            message = f"{where}: {quoted(lang)} is not a language code{_how_many(count, len(unusable))}; "
+            if len(lang) > MAX_NAME_LENGTH or len(lang.split()) > MAX_NAME_WORDS:
+                message += "check that the fields are in the order concept, lang, text"
+            elif code := language_code(lang):
+                message += f"use {code!r}"
+            else:
+                message += "use one such as 'en', or a name of your own of letters a to z, digits, - and _"
             if on_error != "skip":
                 raise CorpusError(f'{message}, or leave such documents out with `on_error="skip"`')
             if skipped is not None:
-                skipped.add(UNUSABLE_CODE, message, len(documents))
+                skipped.add(UNUSABLE_CODE, message, count)
         if not unusable:
             return self
         rows = {lang: np.arange(0 if lang in unusable else len(d)) for lang, d in self.languages.items()}
@@ -169,6 +175,13 @@ class CountedCorpus:
         counts = [documents.local_counts for documents in self.languages.values()]
         with ThreadPoolExecutor(available_cores()) as pool:
             return dict(zip(self.languages, pool.map(function, self.languages, counts), strict=True))
+
+
+def _how_many(documents: int, codes: int) -> str:
+    """In how many documents a code is unusable, and how many codes are, where it is more than one."""
+    if documents == 1:
+        return ""
+    return f" ({plural(documents, 'document')}{f' with {codes:,} such codes' if codes > 1 else ''})"
 
 
 def subword_matrices(vocabularies: Mapping[str, Vocabulary]) -> dict[str, Sparse | None]:

@@ -9,8 +9,17 @@ from typing import Any
 import numpy as np
 
 from cr5._typing import Ints, Mask
+from cr5.corpus.country_codes import country_code_warning
 from cr5.corpus.languages import regional_codes
-from cr5.errors import Cr5Warning, DocumentsLeftOut, FewDocuments, LanguageLeftOut, RepeatedDocuments, SeveralCodes
+from cr5.errors import (
+    CountryCode,
+    Cr5Warning,
+    DocumentsLeftOut,
+    FewDocuments,
+    LanguageLeftOut,
+    RepeatedDocuments,
+    SeveralCodes,
+)
 from cr5.features.tfidf import Vocabulary, Weighting
 from cr5.message_parts import plural, quoted
 from cr5.training.counted_corpus import CountedCorpus
@@ -103,6 +112,7 @@ class Selection:
             ),
             *_few_documents_warnings(self.corpus),
             *_several_codes_warnings(self.corpus),
+            *(CountryCode(message) for lang in self.corpus.languages if (message := country_code_warning(lang))),
             *_repeated_documents_warnings(self.corpus),
         ]
 

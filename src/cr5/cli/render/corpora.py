@@ -5,6 +5,7 @@ from shlex import quote
 
 from cr5.cli.render.console import err, out, plain_table, print_by_language, print_table, skipped_lines, warn, width
 from cr5.cli.render.usage import usage_columns, usage_figures, usage_lines
+from cr5.corpus.country_codes import country_code_warning
 from cr5.corpus.languages import regional_codes
 from cr5.corpus.skipped import Skipped
 from cr5.features.tfidf import Weighting
@@ -197,6 +198,7 @@ def source_warnings(summary: SourceSummary, wanted: Collection[str]) -> Iterator
         )
     for codes in regional_codes(written):
         yield f"{' and '.join(codes)} will be learned as different languages; give them one code unless you mean that"
+    yield from filter(None, map(country_code_warning, written))
     commas = summary.accounting.decimal_commas
     for name, count in commas.counts.items():
         yield (
