@@ -431,6 +431,10 @@ def test_the_command_fails_at_the_end_if_cr5_itself_could_not_run(
     plain = json.loads((tmp_path / "out" / "run.json").read_text())
     assert {score["system"] for score in plain["scores"]} == {"shared tokens"}
     assert plain["failed"][0]["reason"].startswith("`rank=9999` ")
+    page, text = ((tmp_path / "out" / name).read_text() for name in ("report.html", "report.md"))
+    assert "use --rank &lt;= 143" in page
+    assert "--ridge auto holds out" in text
+    assert "`ridge" not in page + text
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import madeup
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from index_documents import FEW, contents, given, refused
 from limits import ordinary_user
@@ -19,6 +20,7 @@ from cr5 import Cr5, Document, DocumentsReplaced, FewKnownWords, InputSkipped, L
 from cr5.errors import Cr5Error
 from cr5.hashing import hash_texts
 from cr5.index import Index, IngestCounts, IngestSettings
+from cr5.index.ingest import in_model_languages
 
 
 def test_an_index_has_a_length_and_says_what_it_holds(full: Index, tmp_path: Path, model_folder: Path) -> None:
@@ -122,6 +124,16 @@ def test_documents_without_known_words_are_counted_and_deleted(index: Index) -> 
         added = index.add(gone)
     assert (added.total, added.blank, added.unknown) == (0, {"aa": 1, "bb": 1}, {"fr": 1})
     assert contents(index) == given(FEW[1:6])
+
+
+def test_of_several_unknown_languages_each_is_named_with_those_that_may_be_meant() -> None:
+    rows = pa.table({"lang": ["fr", "pt", "en"]})
+    with pytest.warns(LanguageLeftOut) as caught:
+        in_model_languages(rows, ["en", "pt-BR", "pt-PT"], IngestCounts())
+    assert str(caught[0].message).startswith(
+        "documents are left out: the index has no languages fr, pt; its languages are en, pt-BR, pt-PT; "
+        "use 'pt-BR' or 'pt-PT' for pt; correct the codes"
+    )
 
 
 def test_documents_that_a_further_model_knows_no_word_of_are_named(index: Index, documents: list[Document]) -> None:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from cr5 import Cr5, Cr5Error, Document
 from cr5._typing import Array
-from cr5.errors import Cr5TypeError
+from cr5.errors import Cr5TypeError, Cr5Warning, FewDocuments
 from cr5.integrations.sklearn import Cr5Transformer
 
 EXPECTED_FAILED_CHECKS = {
@@ -207,3 +207,15 @@ def test_a_search_over_settings_trains_every_model(frame: pd.DataFrame, jobs: in
     assert search.best_estimator_[0].model_.settings.rank == search.best_params_["cr5transformer__model__rank"]
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert len(set(search.cv_results_["mean_test_score"])) == 2
+
+
+@pytest.mark.slow
+def test_a_search_warns_once_of_what_every_fit_would_repeat(frame: pd.DataFrame) -> None:
+    pipeline = make_pipeline(Cr5Transformer(Cr5(**SETTINGS)), LogisticRegression(C=100))
+    search = GridSearchCV(pipeline, {"cr5transformer__model__rank": [1, 40]}, cv=GroupKFold(3))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search.fit(frame, frame.label, groups=frame.concept)
+        assert [each.category for each in caught if issubclass(each.category, Cr5Warning)] == [FewDocuments]
+        Cr5Transformer(Cr5(**SETTINGS)).fit(frame)  # another estimator warns of its own documents
+    assert [each.category for each in caught if issubclass(each.category, Cr5Warning)] == [FewDocuments] * 2

@@ -16,6 +16,7 @@ from cr5.corpus.skipped import Skipped
 from cr5.errors import Cr5Error, ResultsNotWrittenError
 from cr5.evaluate.api import DOCUMENT_SYSTEMS
 from cr5.evaluate.preparation import DEFAULT_BASELINES
+from cr5.evaluate.report.files import write_pages
 from cr5.evaluate.report.formatting import describe_failures
 from cr5.evaluate.runs import REGIMES, CslsOver, Regime, Run
 from cr5.evaluate.splits import LOW_RESOURCE, MAX_CANDIDATES, MAX_QUERIES, MIN_QUERIES
@@ -458,15 +459,22 @@ def _show(
     *,
     unwritten: Cr5Error | None,
 ) -> None:
-    """Print a run; at the end, raise ``unwritten`` if there is one, or Cr5Error if cr5 itself could not run."""
+    """Print a run, and name options of the command in its pages, which the library has written.
+
+    At the end, raise ``unwritten`` if there is one, or Cr5Error if cr5 itself could not run.
+    """
+
+    def as_options(text: str) -> str:
+        return in_command_line_terms(text, ["eval", run.task])
+
+    if output is not None and unwritten is None:
+        write_pages(run.with_messages(as_options), output)
     if json:
         console.as_json(run.to_json())
     else:
         if skipped:
             console.skipped_lines(skipped)
-        scores.run_tables(
-            run, details, lambda text: in_command_line_terms(text, ["eval", run.task]), has_files=output is not None
-        )
+        scores.run_tables(run, details, as_options, has_files=output is not None)
         scores.written_files(None if unwritten else output, run.task)
     if unwritten:
         raise unwritten

@@ -1,7 +1,7 @@
 """A run: the scores of one evaluation with everything needed to report and compare them."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -170,6 +170,18 @@ class Run:
     failed: list[FailedSystem] = field(default_factory=list)
     roles: dict[str, SystemRole] = field(default_factory=dict)
     example_seed: int | None = None
+
+    def with_messages(self, change: Callable[[str], str]) -> "Run":
+        """The same run with its messages changed: notes, warnings of training, and why systems could not run."""
+        return replace(
+            self,
+            notes=[change(note) for note in self.notes],
+            trained=[
+                replace(model, report=model.report | {"warning": change(model.report.get("warning", ""))})
+                for model in self.trained
+            ],
+            failed=[replace(failed, reason=change(failed.reason)) for failed in self.failed],
+        )
 
     def __repr__(self) -> str:
         """The task, the systems and the best P@1: everything else would fill pages."""

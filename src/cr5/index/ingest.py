@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cr5._typing import Array
 from cr5.corpus.fields import FIELDS, NO_FIELDS
-from cr5.corpus.languages import canonical_code, find_language, find_text_language, no_such_language
+from cr5.corpus.languages import canonical_code, find_language, find_text_language, no_such_language, probably_meant
 from cr5.corpus.texts import text_list
 from cr5.errors import Cr5Error, DocumentsReplaced, FewKnownWords, LanguageLeftOut, warn
 from cr5.hashing import digest, hash_texts
@@ -151,10 +151,20 @@ def in_model_languages(rows: pa.Table, langs: Sequence[str], counts: IngestCount
             warn_of_close_language(code, found)
     missing = [code for code in known if code not in langs and code not in counts.unknown]
     if missing:
-        problem = no_such_language("the index", ", ".join(missing), langs)
+        problem = _no_such_languages(missing, langs)
         warn(f"documents are left out: {problem}; correct the codes, or train a model that has them", LanguageLeftOut)
     column = pa.array(known, pa.string()).take(codes.indices)
     return rows.set_column(rows.schema.get_field_index("lang"), "lang", column)
+
+
+def _no_such_languages(missing: Sequence[str], langs: Sequence[str]) -> str:
+    """That an index, which has ``langs``, lacks some languages, and which of these each of them probably means."""
+    if len(missing) == 1:
+        return no_such_language("the index", missing[0], langs)
+    meant = {code: " or ".join(map(repr, probably_meant(code, langs))) for code in missing}
+    advice = ", ".join(f"{found} for {code}" for code, found in meant.items() if found)
+    problem = f"the index has no languages {', '.join(missing)}; its languages are {', '.join(langs)}"
+    return f"{problem}; use {advice}" if advice else problem
 
 
 def warn_of_counts(counts: IngestCounts) -> None:

@@ -1,6 +1,8 @@
 """A transformer for scikit-learn: texts in any language -> rows that a classifier, regressor or clustering takes."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any, Self
@@ -11,13 +13,44 @@ from cr5._typing import Array
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.texts import Texts, describe, is_table
-from cr5.errors import Cr5Error, Cr5TypeError, needs_package
+from cr5.errors import (
+    CountryCode,
+    Cr5Error,
+    Cr5TypeError,
+    DocumentsLeftOut,
+    FewDocuments,
+    LanguageLeftOut,
+    RankLowered,
+    RepeatedDocuments,
+    SeveralCodes,
+    needs_package,
+    warn,
+)
 from cr5.model import Cr5
 from cr5.settings import make_settings
 
 with needs_package("Cr5Transformer", "scikit-learn", "sklearn"):
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
     from sklearn.utils.validation import check_is_fitted
+
+
+# Warnings about documents, which all fits of a grid search would repeat with slightly other numbers.
+_ABOUT_DOCUMENTS = (CountryCode, DocumentsLeftOut, FewDocuments, LanguageLeftOut, RankLowered, RepeatedDocuments,
+                    SeveralCodes)  # fmt: skip
+
+
+@contextmanager
+def _warning_once(issued: set[type[Warning]]) -> Iterator[None]:
+    """Of each class of warnings about documents, issue those of the first fit alone; ``issued`` are these classes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            found = [each for each in caught if each.category not in issued]
+            issued.update({each.category for each in found}.intersection(_ABOUT_DOCUMENTS))
+    for each in found:
+        warn(each.message if isinstance(each.message, Warning) else str(each.message), each.category)
 
 
 class Cr5Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -49,7 +82,8 @@ class Cr5Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                     f"the model {state}, and texts alone cannot train it; give X the columns concept, lang and text, "
                     "or give a fitted `model`"
                 )
-            model = Cr5(**model.get_params()).fit(X)
+            with _warning_once(self.__dict__.get("_warned", set())):
+                model = Cr5(**model.get_params()).fit(X)
         self.model_ = model
         return self
 
@@ -68,6 +102,7 @@ class Cr5Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         model = self.model
         fitted = isinstance(model, Cr5) and model.langs
         cloned = type(self)(copy(model) if fitted else clone(model, safe=False), lang=self.lang)
+        cloned._warned = self.__dict__.setdefault("_warned", set())  # shared by all fits of a search
         for name in ("_sklearn_output_config", "_metadata_request"):
             if hasattr(self, name):
                 setattr(cloned, name, copy(getattr(self, name)))

@@ -22,12 +22,20 @@ def write_reports(run: Run, folder: str | Path, split: Split | None = None) -> N
 
     If one of them cannot be written, none is, and earlier ones stay.
     """
-    report = Report(run)
     texts = {RUN_FILE: json_text(run.to_json())}
     if split is not None:
         texts["split.json"] = json_text(split.to_json())
-    texts |= {"scores.csv": render_csv(run), "report.md": render_markdown(report), "report.html": render_html(report)}
-    write_files(Path(folder), texts)
+    write_files(Path(folder), texts | {"scores.csv": render_csv(run)} | _pages(run))
+
+
+def write_pages(run: Run, folder: str | Path) -> None:
+    """Write only report.md and report.html, of a run whose messages were changed for those who read them."""
+    write_files(Path(folder), _pages(run))
+
+
+def _pages(run: Run) -> dict[str, str]:
+    report = Report(run)
+    return {"report.md": render_markdown(report), "report.html": render_html(report)}
 
 
 def render_csv(run: Run) -> str:
