@@ -103,6 +103,7 @@ def serve(
         about = opened.about()
         opened.close()
         logs.configure(log_format, log_file)
+        shows_text = log_format == "text" or log_file is not None  # standard error is not a log of JSON lines
         warn = console.warn if log_format == "text" else log.warning
         warn_if_outdated(index, about, warn)
         with process.listen(host, port) as listening:
@@ -114,12 +115,12 @@ def serve(
             url, documents = process.url(listening), about["documents"]
             languages = ", ".join(documents) or "no language yet"
             served = f"serving {plural(about['rows'], 'document')} ({languages}) at {url}"
-            if log_format == "text":
+            if shows_text:
                 console.err.print(f"{served} (Ctrl-C stops it)", soft_wrap=True)
             fields = {"event": "start", "url": url, "documents": documents, "workers": workers}
             events.info(served, extra={"fields": fields})
             process.serve(listening, index, settings, workers)
-        if log_format == "text":
+        if shows_text:
             console.err.print("stopped")
         events.info("stopped", extra={"fields": {"event": "stop"}})
 
