@@ -246,7 +246,7 @@ def test_a_value_that_is_no_text_is_named_with_its_place(value: Any, complaint: 
 
 def test_a_number_of_an_array_is_named_with_the_article_of_its_type() -> None:
     assert message([np.zeros(2)]).startswith("`documents[0]`: an ndarray of 2; ")
-    assert message([["Q1", "en", np.zeros(2)]]).startswith("document 1: field 'text' is an ndarray, not a string")
+    assert message([["Q1", "en", np.zeros(2)]]).startswith("`documents[0]`: field 'text' is an ndarray, not a string")
 
 
 def test_a_null_of_a_typed_table_is_named_with_its_place() -> None:

@@ -281,7 +281,7 @@ def test_an_id_may_have_the_greatest_length(index: Index) -> None:
 def test_a_concept_with_a_control_character_is_refused_or_counted(index: Index, character: str) -> None:
     wrong, skipped = replace(SHORT[0], concept=f"Q{character}1"), Skipped()
     for documents in ([wrong], [SHORT[3], wrong]):
-        with pytest.raises(CorpusError, match=r"document \d: field 'concept' is 'Q\\[^']+1', which has a control"):
+        with pytest.raises(CorpusError, match=r"`documents\[\d\]`: field 'concept' is 'Q\\[^']+1', which has a"):
             index.add(documents)
     assert index.add([SHORT[3], wrong], on_error="skip", skipped=skipped).new == 1
     assert skipped.counts == {"control character": 1}

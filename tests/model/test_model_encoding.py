@@ -195,7 +195,7 @@ def test_what_is_no_text_is_refused_by_position_and_value(model: Cr5, method: st
 def test_an_array_without_dimensions_is_no_sequence_of_texts(model: Cr5, method: str) -> None:
     with pytest.raises(TypeError, match=r"^`texts` is an array without dimensions; give its text, with item\(\)"):
         getattr(model, method)(np.array("il cane"))
-    with pytest.raises(TypeError, match=r"^`lang` is a ndarray, not a language code"):
+    with pytest.raises(TypeError, match=r"^`lang` is an ndarray, not a language code"):
         model.encode(["il cane"], np.array("aa"))
 
 

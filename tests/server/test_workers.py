@@ -292,7 +292,9 @@ def test_all_workers_write_to_the_log_file(folder: Path, tmp_path: Path) -> None
         assert {get(address, "/info").status for _ in range(20)} == {200}
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert sum(line.get("path") == "/info" for line in lines) == 20
-    assert len({line["request_id"] for line in lines}) == len(lines)
+    requests = [line for line in lines if "event" not in line]
+    assert [line["event"] for line in lines if "event" in line] == ["start", "stop"]
+    assert len({line["request_id"] for line in requests}) == len(requests)
 
 
 ENDLESS = """

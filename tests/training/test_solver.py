@@ -48,7 +48,7 @@ def test_arrays_in_place_of_a_dict_of_languages_are_named() -> None:
     X, numbers = csr_array(np.eye(3)), np.arange(3)
     with pytest.raises(Cr5TypeError, match="`blocks` is a csr_array; give a dict with an entry for each language"):
         reduced_rank_ridge(X, {"en": numbers}, rank=1, ridge=1.0)
-    with pytest.raises(Cr5TypeError, match="`concepts` is a ndarray"):
+    with pytest.raises(Cr5TypeError, match="`concepts` is an ndarray"):
         reduced_rank_ridge({"en": X}, numbers, rank=1, ridge=1.0)  # type: ignore[arg-type]
     with pytest.raises(Cr5Error, match="`concepts` has nothing for it"):
         reduced_rank_ridge({"en": X, "it": X}, {"en": numbers}, rank=1, ridge=1.0)

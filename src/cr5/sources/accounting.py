@@ -95,9 +95,13 @@ class Accounting:
         fields: Mapping[str, Any] | None = None,
         place: str = "",
         why: str = NO_TEXT,
+        check_lang: bool = False,
     ) -> Sequence[Document]:
-        """A document that was read, or none if it has no text; then ``place`` is the example of the reason ``why``."""
-        if problem := _problem(concept, lang, text):
+        """A document that was read, or none if it has no text; then ``place`` is the example of the reason ``why``.
+
+        With ``check_lang``, a language that is no code is an error here, where its place is known.
+        """
+        if problem := _problem(concept, text, lang if check_lang else ""):
             reason, explanation = problem
             self.unusable_document(reason, lang, f"{place}: {explanation}" if place else explanation)
             return ()
@@ -250,7 +254,7 @@ class Accounting:
         self.errors.add(reason, message)
 
 
-def _problem(concept: str, lang: str, text: str) -> tuple[str, str] | None:
+def _problem(concept: str, text: str, lang: str) -> tuple[str, str] | None:
     """Why a document cannot be used, as a short reason and an explanation; None if it can."""
     if has_control_character(concept):
         return CONTROL_CHARACTER, f"the concept is {quoted(concept)}, which has a control character; rename it"

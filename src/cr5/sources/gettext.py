@@ -139,11 +139,11 @@ class _Catalogue:
             key = digest(concept, 8)
             if key not in self.seen:
                 self.seen.add(key)
-                yield from self.accounting.document(concept, self.source_lang, source, place=place)
+                yield from self.accounting.document(concept, self.source_lang, source, place=place, check_lang=True)
             if self.lang == self.source_lang and text == source:
                 text = ""
                 why = "same as the source text"
-        yield from self.accounting.document(concept, self.lang, text, place=place, why=why)
+        yield from self.accounting.document(concept, self.lang, text, place=place, why=why, check_lang=True)
 
 
 def _joined(texts: Sequence[str]) -> str:

@@ -103,7 +103,7 @@ def _joined(name: str, file: InputFile, block: list[_Unit], accounting: Accounti
             if len(block) == 1
             else f"{file}: units {block[0].number:,} to {block[-1].number:,}"
         )
-        yield from accounting.document(f"{name}:{block[0].number}", lang, text, place=place)
+        yield from accounting.document(f"{name}:{block[0].number}", lang, text, place=place, check_lang=True)
 
 
 def _units(file: InputFile) -> Iterator[_Item | CorpusError]:
