@@ -29,7 +29,7 @@ def hits(index: Index, documents: list[Document]) -> list[list[tuple[str, float]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("added", [OTHERS, LONGER], ids=["new", "replaced"])
-@pytest.mark.parametrize("free_bytes", [0, 300_000, 700_000])  # for nothing, terms of passages, passages
+@pytest.mark.parametrize("free_bytes", [0, 300_000, 500_000])  # for nothing, terms of passages, passages
 def test_an_addition_that_does_not_fit_changes_no_document_and_is_completed_when_it_is_repeated(
     model_folder: Path, small_disk: Path, tmp_path: Path, free_bytes: int, added: list[Document]
 ) -> None:
