@@ -62,8 +62,7 @@ FEW_FIELDS = "2 fields under a header of 3; quote a field that holds a delimiter
         ),
         (
             ["table", "numbers.csv", "--lang", "no code"],
-            "numbers.csv:2: 'no code' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for "
-            "your own",
+            "a: 'no code' is not a language code; write one such as de, pt-BR or zh-Hant, or x-name for your own",
         ),
     ],
 )

@@ -227,8 +227,8 @@ def test_fields_in_the_wrong_order_are_asked_about_at_the_first_of_them() -> Non
     with pytest.raises(CorpusError) as caught:
         collected(documents).with_usable_codes("raise", None)
     assert str(caught.value) == (
-        "document 2: 'Zoe once went to a town that was not far away' is not a language code (3 documents with 3 such "
-        "codes); check that the fields are in the order concept, lang, text, or leave such documents out with "
+        "`documents[1]`: 'Zoe once went to a town that was not far away' is not a language code (3 documents with 3 "
+        "such codes); check that the fields are in the order concept, lang, text, or leave such documents out with "
         '`on_error="skip"`'
     )
 
@@ -236,5 +236,5 @@ def test_fields_in_the_wrong_order_are_asked_about_at_the_first_of_them() -> Non
 def test_the_code_of_a_language_that_is_named_is_given() -> None:
     corpus = collected([Document("Q1", "en", "a"), Document("Q1", "it", "a")])
     corpus = replace(corpus, languages={"en": corpus.languages["en"], "Français": corpus.languages["it"]})
-    with pytest.raises(CorpusError, match="document 2: 'Français' is not a language code; use 'fr', or leave"):
+    with pytest.raises(CorpusError, match=r"`documents\[1\]`: 'Français' is not a language code; use 'fr', or leave"):
         corpus.with_usable_codes("raise", None)

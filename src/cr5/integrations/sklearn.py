@@ -50,7 +50,8 @@ def _warning_once(issued: set[type[Warning]]) -> Iterator[None]:
             found = [each for each in caught if each.category not in issued]
             issued.update({each.category for each in found}.intersection(_ABOUT_DOCUMENTS))
     for each in found:
-        warn(each.message if isinstance(each.message, Warning) else str(each.message), each.category)
+        note = each.message if isinstance(each.message, Warning) else each.category(each.message)
+        warn(note)
 
 
 class Cr5Transformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
