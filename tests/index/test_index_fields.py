@@ -12,9 +12,14 @@ import pyarrow as pa
 import pytest
 
 from cr5 import ColumnsNotKept, CorpusError, Cr5Error, Document, UnknownField
+from cr5._typing import Mask
 from cr5.corpus.fields import fields_text
 from cr5.hashing import digest
 from cr5.index import Index
+from cr5.index.field_names import MAX_CHECKED
+from cr5.index.filters import Filter
+from cr5.index.stores.lance import LanceStore
+from cr5.index.stores.lance_filters import SlotMasks
 
 DOCUMENTS = [
     replace(document, fields={"year": 2000 + i, "tags": ["made up", i % 3]}) if i % 4 else document
@@ -119,6 +124,32 @@ def test_a_condition_of_another_type_than_the_field_is_warned_of(index: Index) -
         assert index.search(query, lang, where={"year": {"!=": "5"}}).hits
     for fitting in ({"year": {"<": 0}}, {"year": ["1", 0]}, {"tags": "no such"}, {"year": None}):
         assert index.search(query, lang, where=fitting).warnings == ()
+
+
+def test_a_search_that_finds_nothing_reads_the_fields_of_all_documents_once(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.add(DOCUMENTS)
+    query, lang, reads = DOCUMENTS[5].text, DOCUMENTS[5].lang, list[str]()
+
+    def extend(masks: SlotMasks, mask: Mask, where: Filter, version: int) -> Mask:
+        reads.append(where.key)
+        return original(masks, mask, where, version)
+
+    def scan(*arguments: Any, where: Filter | None = None, **options: Any) -> Any:
+        assert where is None
+        return original_scan(*arguments, **options)
+
+    original, original_scan = SlotMasks._extend, LanceStore.scan
+    monkeypatch.setattr(SlotMasks, "_extend", extend)
+    monkeypatch.setattr(LanceStore, "scan", scan)
+    for _ in range(2):
+        assert index.search(query, lang, where={"year": 1}).hits == []
+        assert len(reads) == 1
+    with pytest.warns(UnknownField) as caught:
+        index.search(query, lang, where={f"field{i}": 1 for i in range(20)})
+    assert len(caught) == MAX_CHECKED
+    assert len(reads) == 2 + 2 * MAX_CHECKED  # the filter; each condition, and whether any document has the field
 
 
 def test_an_index_whose_documents_have_no_fields_says_so(index: Index) -> None:

@@ -15,6 +15,7 @@ from cr5.index.stores.base import Store
 from cr5.message_parts import quoted
 
 MAX_LISTED = 30
+MAX_CHECKED = 8  # conditions of a filter that are looked up, because each may read the fields of all documents
 BATCHES_FOR_ADVICE = 8  # of 4,096 documents, whose fields are listed for an unknown one
 
 
@@ -23,17 +24,15 @@ def unknown_fields(store: Store, where: Where | None, sort: str | None, hits: Se
 
     Fields whose condition a hit meets are not looked up, except for "!=", which documents without the field meet.
     """
-    names = [each.name for each in _conditions(where) if each.operator == UNEQUAL or not hits]
+    conditions = [each for each in _conditions(where) if each.operator == UNEQUAL or not hits]
     name = (sort or "").removeprefix("-")
-    has_value = any(field_value(hit.fields, name) is not None for hit in hits)
-    types = _other_types(store, where) if names else ()
-    return types + _problems(store, "where", names) + _problems(store, "sort", [name] if name and not has_value else [])
+    is_sorted = bool(name) and any(field_value(hit.fields, name) is not None for hit in hits)
+    return _problems(store, conditions, "" if is_sorted else name)
 
 
 def warn_of_unknown(store: Store, where: Where | None) -> None:
     """Warn of fields in a filter that no document has, and of values of another type than theirs."""
-    unknown = _problems(store, "where", [condition.name for condition in _conditions(where)])
-    for problem in _other_types(store, where) + unknown:
+    for problem in _problems(store, _conditions(where)):
         warn(problem, UnknownField)
 
 
@@ -41,37 +40,35 @@ def _conditions(where: Where | None) -> Sequence[Condition]:
     return Filter.parse(where).conditions if where else ()
 
 
-def _other_types(store: Store, where: Where | None) -> tuple[str, ...]:
-    """A sentence on each condition with a value of a type that the field never has: such a condition is never met."""
-    conditions = [each for each in _conditions(where) if not _is_met(store, each)]
-    kinds = field_kinds(islice(store.scan(("fields",)), BATCHES_FOR_ADVICE)) if conditions else {}
-    problems = []
-    for name in dict.fromkeys(each.name for each in conditions):
-        own, given = kinds.get(name), {value_kind(v) for each in conditions if each.name == name for v in each.values}
-        given -= {"null"}
-        if own is not None and given and given.isdisjoint(own.split(" and ")):
-            listed = " and ".join(sorted(given))
-            problems.append(f"`where` compares the field {quoted(name)} with {listed}, but it has {own}")
-    return tuple(problems)
+def _problems(store: Store, conditions: Sequence[Condition], sort: str = "") -> tuple[str, ...]:
+    """A sentence on each condition that is never met because of its field or type, and on a field to sort by."""
+    unmet = [each for each in conditions[:MAX_CHECKED] if not _is_met(store, each)]
+    if not (unmet or sort) or not any(store.count().values()):
+        return ()
+    kinds = field_kinds(islice(store.scan(("fields",)), BATCHES_FOR_ADVICE))
+    listed = f"the fields are {list_fields(kinds)}" if kinds else "the documents have no fields"
+    names = [("where", each.name) for each in unmet] + ([("sort", sort)] if sort else [])
+    unknown = [
+        f"`{parameter}` names the field {quoted(name)}, which no document of the index has; {listed}"
+        for parameter, name in dict.fromkeys(names)
+        if name not in kinds and not store.has_field(name)
+    ]
+    return (*_other_types(unmet, kinds), *unknown)
 
 
 def _is_met(store: Store, condition: Condition) -> bool:
     """Whether a document meets a condition; for "!=", whether one has a value that is excluded."""
     wanted = replace(condition, operator=EQUAL) if condition.operator == UNEQUAL else condition
-    return any(batch.num_rows for batch in store.scan(("id",), where=Filter((wanted,))))
+    return store.has_match(Filter((wanted,)))
 
 
-def _problems(store: Store, parameter: str, names: Sequence[str]) -> tuple[str, ...]:
-    """A sentence on each field that no document has; none if there is no document."""
-    unknown = [name for name in dict.fromkeys(names) if not store.has_field(name)]
-    if not unknown or not any(store.count().values()):
-        return ()
-    kinds = field_kinds(islice(store.scan(("fields",)), BATCHES_FOR_ADVICE))
-    listed = f"the fields are {list_fields(kinds)}" if kinds else "the documents have no fields"
-    return tuple(
-        f"`{parameter}` names the field {quoted(name)}, which no document of the index has; {listed}"
-        for name in unknown
-    )
+def _other_types(unmet: Sequence[Condition], kinds: Mapping[str, str]) -> Iterator[str]:
+    """A sentence on each field that is compared with values of a type that it never has."""
+    for name in dict.fromkeys(each.name for each in unmet):
+        given = {value_kind(value) for each in unmet if each.name == name for value in each.values} - {"null"}
+        if name in kinds and given and given.isdisjoint(kinds[name].split(" and ")):
+            listed = " and ".join(sorted(given))
+            yield f"`where` compares the field {quoted(name)} with {listed}, but it has {kinds[name]}"
 
 
 def field_kinds(batches: Iterable[pa.RecordBatch]) -> dict[str, str]:

@@ -337,9 +337,13 @@ class Store(ABC):
         """Whether the store has a column for fields; one that an earlier version of cr5 wrote has none."""
         return True
 
+    def has_match(self, where: Filter) -> bool:
+        """Whether a row matches a filter; perhaps also if only deleted rows did."""
+        return any(batch.num_rows for batch in self.scan(("id",), where=where))
+
     def has_field(self, name: str) -> bool:
         """Whether a row has a field of this name, as in filters; perhaps also if only deleted rows had it."""
-        return any(batch.num_rows for batch in self.scan(("id",), where=Filter.existing(name)))
+        return self.has_match(Filter.existing(name))
 
     def add_fields(self) -> None:  # noqa: B027
         """Add the column for fields, which are empty, if there is none."""

@@ -265,8 +265,8 @@ class LanceStore(LanceReading):
         self._has_fields = self._has_fields or FIELDS in self._table.schema.names
         return self._has_fields
 
-    def has_field(self, name: str) -> bool:
-        return self.has_fields() and bool(self._masks.get(Filter.existing(name), self._newest_reader()[1]).any())
+    def has_match(self, where: Filter) -> bool:
+        return self.has_fields() and bool(self._masks.get(where, self._newest_reader()[1]).any())
 
     def add_fields(self) -> None:
         with self._writing():
