@@ -12,7 +12,7 @@ from cr5 import __version__
 from cr5.corpus.documents import Document
 from cr5.corpus.inputs import in_batches
 from cr5.corpus.reading import read
-from cr5.data import FOLDER
+from cr5.data import BUILTIN
 from cr5.evaluate.runs import Run
 from cr5.evaluate.splits import PairQueries, Split
 from cr5.evaluate.systems.registry import SYSTEMS, make_systems
@@ -99,7 +99,7 @@ def run_demo(seeds: int = SEEDS, progress: ProgressCallback = no_progress) -> De
 
 def encyclopedia() -> list[Document]:
     """The built-in corpus."""
-    return list(read(str(FOLDER / "*.jsonl")))
+    return list(read(BUILTIN))
 
 
 def draw_split(corpus: EvaluationCorpus, seed: int) -> Split:

@@ -1,5 +1,7 @@
 """Mining: pairs against an oracle, duplicates, thresholds, blocks, sources of sentences."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import madeup
@@ -136,3 +138,12 @@ def test_the_lines_of_a_text_file_are_its_sentences_whatever_its_ending(
     lines = [f"{A[0]}. {A[1]}.", A[2]]
     (tmp_path / f"lines{ending}").write_text("\n".join(lines))
     assert read_sentences(model, tmp_path / f"lines{ending}", "aa").texts == lines
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_the_lines_of_a_pipe_are_sentences(model: Cr5, tmp_path: Path) -> None:
+    lines = [". ".join(madeup.sentences("aa", SAID[:2])), madeup.sentences("aa", SAID[2:3])[0]]
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as pool:
+        pool.submit((tmp_path / "pipe").write_text, "\n".join(lines), "utf-8")
+        assert read_sentences(model, tmp_path / "pipe", "aa").texts == lines

@@ -134,6 +134,19 @@ def test_an_idle_connection_of_a_replaced_worker_can_send_one_more_request(index
         assert b"HTTP" not in read_all(idle)  # closed without another response
 
 
+def test_ctrl_c_does_not_interrupt_what_a_replaced_worker_is_answering(index_folder: Path) -> None:
+    with raw_server(index_folder) as server, server.connect() as connection:
+        until(lambda: server.get("/ready")[0] == 200)
+        connection.sendall(b"GET /hea")
+        until(lambda: any(one._timer is not None for one in server.server.table._waiting))
+        server.server.retire()
+        until(lambda: server.server._closing)
+        server.server.handle_exit(signal.SIGINT, None)
+        time.sleep(20 * QUICK_STOP["stop_idle_seconds"])
+        connection.sendall(b"lth HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert statuses(read_all(connection)) == [200]
+
+
 def test_a_header_that_has_begun_when_the_server_stops_is_answered(index_folder: Path) -> None:
     with raw_server(index_folder) as server, server.connect() as first, server.connect() as second:
         second.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")

@@ -40,7 +40,8 @@ def read_sentences(model: Cr5, path: Path | str, lang: str | None = None, *, spl
     path = Path(path)
     is_corpus = str(path) == BUILTIN or split_format(path.name)[0] in READERS
     is_page = FORMATS.get(extension(path.name), "text") != "text"
-    if not split and path.is_file() and not is_corpus and not is_page:
+    is_text = path.exists() and not (path.is_dir() or is_corpus or is_page)  # also a pipe, as of <(…) in a shell
+    if is_text and not split:
         text = read_text(path, lang)
         found = Sentences(text.removesuffix("\n").split("\n"), text_language(model, text, lang, str(path)))
     else:

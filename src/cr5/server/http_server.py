@@ -68,7 +68,8 @@ class HttpServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop, also if this server is retiring."""
-        self._retiring = False
+        if self._retiring:  # otherwise this would be a second signal to uvicorn, and SIGINT would end requests
+            self._retiring = self.should_exit = False
         super().handle_exit(sig, frame)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
