@@ -91,6 +91,12 @@ def test_files_of_other_formats_in_a_folder_are_counted_or_warned_of() -> None:
     assert (len(shards), skipped.counts) == (1, {"file of another format": 2})
 
 
+def test_a_reader_counts_what_is_skipped_also_if_its_documents_are_read_with_fields() -> None:
+    reader = read_batches(put("a.jsonl", LINE + "{\n"), on_error="skip")
+    assert sum(batch.rows.num_rows for batch in reader.with_fields()) == 1
+    assert reader.skipped.counts == {"broken JSON": 1}
+
+
 # What is written comes back
 
 

@@ -106,8 +106,9 @@ class CorpusReader(Iterator[Batch]):
             raise CorpusError(
                 "some batches have been read already, without the fields of documents; read the files again"
             )
-        skipped = None if self._has_own_counter else self.skipped
-        return CorpusReader(self.sources, replace(self._options, fields=True), skipped, self.ignored)
+        reader = CorpusReader(self.sources, replace(self._options, fields=True), self.skipped, self.ignored)
+        reader._has_own_counter = self._has_own_counter
+        return reader
 
     def shards(self) -> list["FileShard"]:
         """Parts of the files, for workers that can open them; together they hold every batch once."""
