@@ -14,7 +14,7 @@ from command_line import command
 from madeup import LANGS, SETTINGS, texts, word
 from model_texts import precision, random_texts
 
-from cr5 import Cr5, Document, InputSkipped, Interrupted, ModelFileError, read_batches, write
+from cr5 import Cr5, Document, InputSkipped, Interrupted, ModelFileError, NotConverged, read_batches, write
 from cr5._typing import Array
 from cr5.errors import Cr5Error
 from cr5.model.folder_training import checkpoint_path, train_model
@@ -39,9 +39,9 @@ def assert_same(one: Cr5, other: Cr5, langs: Sequence[str] = LANGS) -> None:
         assert one.words(lang) == other.words(lang)
 
 
-@pytest.mark.filterwarnings("ignore::cr5.NotConverged")
 def test_a_model_whose_last_residual_was_not_computed_is_saved_and_described(tmp_path: Path) -> None:
-    model = Cr5(**SETTINGS | {"tol": 0, "max_steps": 2}).fit(madeup.corpus())
+    with pytest.warns(NotConverged, match="^the fit ended after 2 steps, and with `tol=0` its residual is not"):
+        model = Cr5(**SETTINGS | {"tol": 0, "max_steps": 2}).fit(madeup.corpus())
     model.save(tmp_path / "model")
     assert Cr5.load(tmp_path / "model").report["residual"] is None
     printed = command("info", tmp_path / "model").stdout

@@ -166,6 +166,11 @@ def load_documents(selection: Selection, engine: Engine) -> tuple[list[str], dic
 
 def _not_converged(fit: Fit, settings: Settings) -> str:
     exhausted = fit.steps < settings.max_steps
+    if settings.tol == 0 and not exhausted:
+        return (
+            f"the fit ended after {plural(fit.steps, 'step')}, and with `tol=0` its residual is not computed; "
+            "set `tol` above 0 to know how exact it is"
+        )
     advice = "increase `tol`: float32 goes no further" if exhausted else "increase `max_steps` or `tol`"
     return (
         f"the fit stopped after {plural(fit.steps, 'step')} at residual {fit.residual:.3g}, above the tolerance "
