@@ -52,10 +52,15 @@ def take_rows(grid: tuple[int], block: tuple[int, int], given: tuple[Any, ...]) 
     U[:] = S[numbers]
 
 
+def rounded(V: Array) -> Array:
+    """The bits of numbers whose upper halves are the nearest bfloat16."""
+    return np.where(np.isnan(V), np.uint32(0x7FC00000), V.view(np.uint32) + np.uint32(0x8000))
+
+
 def round_numbers(grid: tuple[int], block: tuple[int], given: tuple[Any, ...]) -> None:
     count, V = given
     assert grid[0] * block[0] >= count == V.size
-    V[:] = ((V.view(np.uint32) + np.uint32(0x8000)) & np.uint32(0xFFFF0000)).view(np.float32)
+    V[:] = (rounded(V) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 def to_bfloat16(grid: tuple[int], block: tuple[int, int], given: tuple[Any, ...]) -> None:
@@ -63,7 +68,7 @@ def to_bfloat16(grid: tuple[int], block: tuple[int, int], given: tuple[Any, ...]
     assert grid[0] * block[1] >= rows == len(V)
     assert (width, padded) == (V.shape[1], halves.shape[1])
     halves[:] = 0
-    halves[:, :width] = (V.view(np.uint32) + np.uint32(0x8000)) >> 16
+    halves[:, :width] = rounded(V) >> 16
 
 
 def add_up(grid: tuple[int, int], block: tuple[int], given: tuple[Any, ...]) -> None:

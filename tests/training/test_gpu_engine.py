@@ -356,3 +356,12 @@ def test_eigenvalues_on_a_gpu_are_those_of_the_other_engine(dtype: Any, has_subw
     found = reduced_rank_ridge(blocks, labels, subwords, engine=GpuEngine(), **options)
     expected = reduced_rank_ridge(blocks, labels, subwords, **options)
     np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-4)
+
+
+@on_a_gpu
+def test_nan_is_not_hidden_by_rounding() -> None:
+    device = GpuEngine().device
+    values = device.cupy.asarray(np.array([1 + 2**-9, -np.inf, np.nan], np.float32))
+    values.view(np.uint32)[2] = 0x7FFFFFFF  # what the operations of a GPU give
+    device.round(values)
+    np.testing.assert_array_equal(values.get(), [1, -np.inf, np.nan])

@@ -143,7 +143,11 @@ extern "C" __global__ void take_rows(
     for (long long place = threadIdx.x; place < width; place += blockDim.x) U[row * width + place] = from[place];
 }
 
-__device__ __forceinline__ unsigned rounded(float value) { return (__float_as_uint(value) + 0x8000u) & 0xffff0000u; }
+// To the nearest bfloat16. NaN stays NaN: adding to its bits could overflow to zero, and hide it.
+__device__ __forceinline__ unsigned rounded(float value)
+{
+    return value == value ? (__float_as_uint(value) + 0x8000u) & 0xffff0000u : 0x7fc00000u;
+}
 
 // V = V rounded to bfloat16
 extern "C" __global__ void round_numbers(long long count, float* V)
