@@ -133,9 +133,11 @@ def test_an_invalid_body_is_explained(client: TestClient, body: bytes, status: i
     ("change", "facts"),
     [
         ({"concept": " "}, "documents.0.concept is blank"),
-        ({"lang": "\x85"}, "documents.0.lang is blank"),
+        ({"lang": "\u2028"}, "documents.0.lang is blank"),
         ({"text": "\t\n"}, "documents.0.text is blank"),
-        ({"concept": "a\0b"}, "documents.0.concept contains a NUL character"),
+        ({"concept": "a\0b"}, "documents.0.concept contains a control character"),
+        ({"lang": "a\tb"}, "documents.0.lang contains a control character"),
+        ({"id": "a\nb"}, "documents.0.id contains a control character"),
         ({"concept": "x" * 201}, "documents.0.concept has 201 characters|at most 200"),
         ({"url": "javascript:alert(1)"}, "documents.0.url is 'javascript:alert(1)'|http://|https://"),
         ({"fields": {"a": {"b": {"c": 1}}}}, "`documents[0]`|'a.b'|one level"),

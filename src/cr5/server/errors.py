@@ -112,7 +112,7 @@ def _message(error: Mapping[str, Any], name: str) -> str:
         case "string_pattern_mismatch" if "http" in context["pattern"]:
             return f"{name} is {json_value(value)}; it must begin with http:// or https://"
         case "string_pattern_mismatch":
-            return f"{name} contains a NUL character; remove it"
+            return f"{name} contains a control character; remove it"
         case "literal_error":
             return f"{name} is {json_value(value)}; it must be {context['expected']}"
         case "list_type":

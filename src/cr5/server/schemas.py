@@ -22,8 +22,7 @@ def _no_boolean(error_type: Literal["int_type", "float_type"]) -> BeforeValidato
     return BeforeValidator(check)
 
 
-_NO_NUL_PATTERN = r"^[^\x00]*$"  # stores cannot hold NUL characters
-_NO_CONTROL_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$"
+_NO_CONTROL_PATTERN = r"^[^\x00-\x1f\x7f-\x9f]*$"  # of ids, concepts and languages
 _URL_PATTERN = r"^(https?://[^\x00-\x20]*)?$"
 Id: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=limits.MAX_QUERY_CHARS, description="The id of a document, as in a hit.")
@@ -147,8 +146,8 @@ class NewDocument(StrictRequest):
         Field(min_length=1, max_length=limits.MAX_QUERY_CHARS, pattern=_NO_CONTROL_PATTERN, description="Its own id."),
     ] = None
 
-    concept: Annotated[str, Field(min_length=1, max_length=limits.MAX_CONCEPT_CHARS, pattern=_NO_NUL_PATTERN)]
-    lang: Annotated[str, Field(min_length=1, max_length=limits.MAX_LANGUAGE_CHARS, pattern=_NO_NUL_PATTERN)]
+    concept: Annotated[str, Field(min_length=1, max_length=limits.MAX_CONCEPT_CHARS, pattern=_NO_CONTROL_PATTERN)]
+    lang: Annotated[str, Field(min_length=1, max_length=limits.MAX_LANGUAGE_CHARS, pattern=_NO_CONTROL_PATTERN)]
     text: Annotated[Text, Field(min_length=1)]
     title: Annotated[str, Field(max_length=limits.MAX_TITLE_CHARS)] = ""
     url: Annotated[
