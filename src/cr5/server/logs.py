@@ -1,4 +1,4 @@
-"""The log of a server: text or JSON lines, bounded, and without what clients have sent."""
+"""The log of a server: text or JSON lines, bounded, and without what clients have sent, except refused host names."""
 
 import json
 import logging
