@@ -243,15 +243,10 @@ def _fit(
         max_documents = max_documents_per_concept(concepts)
         embed = partial(_embed, settings=settings, max_documents=max_documents)
         ridge_path = select_ridge(
-            engine,
-            concepts,
-            embed,
-            squared_lengths(subwords),
-            ridges=ridges,
-            progress=progress,
+            engine, concepts, embed, squared_lengths(subwords), ridges=ridges, progress=progress,
             should_stop=should_stop,
-            **(options | {"lower_rank": True}),
-        )  # fmt: skip - without the held-out documents, the others may span fewer dimensions than the rank
+            **options | {"lower_rank": True},  # without those held out, documents may span fewer dimensions
+        )  # fmt: skip
         start = "engine" if ridge_path.points and should_stop() else None  # stopped: from where the selection ended
     if loaded and "strings_weight" in loaded[1]:
         strings_weight = StringsWeight.from_json(loaded[1]["strings_weight"])
