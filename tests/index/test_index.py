@@ -197,7 +197,7 @@ def test_a_call_that_replaces_only_some_documents_of_a_concept_warns_of_it(
 ) -> None:
     with Index.create(tmp_path / "index", model_folder, settings=IngestSettings(batch_rows=rows)) as index:
         index.add([*of_one_concept("a", "b", "c"), FEW[1]])
-        with pytest.warns(DocumentsReplaced, match=r"others stay: 'aa:Q000' \(1 stay\).*`ids`"):
+        with pytest.warns(DocumentsReplaced, match=r"others stay: 'aa:Q000' \(1 document\).*`ids`"):
             counts = index.add([*of_one_concept("b", "d"), replace(FEW[1], title="new")])
         assert (counts.renewed, counts.unchanged, counts.partly_replaced) == (2, 1, {"aa:Q000": 1})
         with pytest.warns(DocumentsReplaced, match="2 stay"):

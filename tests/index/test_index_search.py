@@ -130,7 +130,6 @@ def test_an_explanation_of_a_hit_is_that_of_its_text(full: Index) -> None:
         assert of_hit[1:] == of_text[1:]
 
 
-@pytest.mark.filterwarnings("ignore::cr5.errors.LanguageLeftOut")
 def test_a_query_made_before_a_reindex_is_encoded_with_the_new_model(index: Index, other_model: Path) -> None:
     index.add(FEW)
     query = index.query(FEW[0].text)

@@ -177,7 +177,9 @@ def warn_of_counts(counts: IngestCounts) -> None:
             FewKnownWords,
         )
     if counts.partly_replaced:
-        listed = [f"{quoted(key)} ({number:,} stay)" for key, number in islice(counts.partly_replaced.items(), 3)]
+        listed = [
+            f"{quoted(key)} ({plural(count, 'document')})" for key, count in islice(counts.partly_replaced.items(), 3)
+        ]
         more = len(counts.partly_replaced) - len(listed)
         names = ", ".join(listed) + (f" and {more:,} more" if more else "")
         warn(
@@ -247,6 +249,11 @@ def write_documents(snapshot: Snapshot, rows: pa.Table, numbered: NumberedIds, c
     return growth
 
 
+def missing_languages(documents: Mapping[str, int], langs: Sequence[str]) -> dict[str, int]:
+    """The number of documents by language, of those languages that a model with ``langs`` cannot encode."""
+    return {lang: count for lang, count in documents.items() if count and find_text_language(lang, langs) is None}
+
+
 def check_dropped(documents: Mapping[str, int], langs: Sequence[str], drop_languages: str | Sequence[str]) -> None:
     """Raise an error if documents are in a language that a model lacks, unless it is in ``drop_languages``.
 
@@ -254,7 +261,7 @@ def check_dropped(documents: Mapping[str, int], langs: Sequence[str], drop_langu
     """
     chosen = drop_languages.split(",") if isinstance(drop_languages, str) else drop_languages
     dropped = {canonical_code(lang): lang for lang in text_list(chosen, "drop_languages")}
-    missing = {lang: count for lang, count in documents.items() if count and find_text_language(lang, langs) is None}
+    missing = missing_languages(documents, langs)
     if kept := [given for lang, given in dropped.items() if lang not in missing and lang in documents]:
         raise Cr5Error(
             f"`drop_languages` has {', '.join(kept)}, which the model knows, so that these documents stay; leave it out"
@@ -270,8 +277,13 @@ def check_dropped(documents: Mapping[str, int], langs: Sequence[str], drop_langu
 def copy_documents(
     source: Snapshot, target: Snapshot, settings: IngestSettings, progress: ProgressCallback
 ) -> IngestCounts:
-    """Encode all documents of a snapshot with the model of another, and write them into that."""
-    counts, total = IngestCounts(), sum(source.store.count().values())
+    """Encode all documents of a snapshot with the model of another, and write them into that.
+
+    Those in languages that this model lacks are left out without a warning: see ``check_dropped``.
+    """
+    documents = source.store.count()
+    counts, total = IngestCounts(), sum(documents.values())
+    counts.unknown.update(dict.fromkeys(missing_languages(documents, target.model.langs), 0))  # not to be warned of
     batches = source.store.scan(DOCUMENT_COLUMNS, batch_rows=settings.batch_rows)
     for merged in merge_batches(batches, settings.batch_rows, settings.batch_bytes):
         write_documents(target, merged, NumberedIds(), counts)
