@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import unicodedata
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -149,6 +150,22 @@ def test_deeply_nested_json_is_an_error_of_the_client(client: TestClient) -> Non
 )  # fmt: skip
 def test_a_query_that_is_hard_to_parse_is_answered_within_the_time_limit(client: TestClient, query: str) -> None:
     assert client.post("/search", json={"q": query}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/embed", "/v1/embeddings", "/documents", "/search"])
+def test_a_text_of_marks_that_are_not_in_order_is_normalised_in_parts(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    client, normalize = start_server(), unicodedata.normalize
+
+    def checked(form: Any, text: str) -> str:
+        assert not re.search("[\u0301\u0323]{200}", text), "takes a time that grows with the square of the length"
+        return normalize(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", checked)
+    text = QUERY + "\u0301\u0323" * 4000
+    body = {"q": text, "lang": "aa"} if path == "/search" else texts_for(path, [text])
+    assert client.post(path, json=body).status_code == 200
 
 
 def test_a_request_for_too_much_is_refused(client: TestClient) -> None:

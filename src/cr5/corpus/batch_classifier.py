@@ -4,7 +4,6 @@
 together, in arrays; a single text is read byte by byte as well.
 """
 
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from math import log1p
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cr5._typing import Array, Ints, Sparse
+from cr5.corpus.normal_forms import normal_form
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -99,4 +99,4 @@ class BatchClassifier:
 def _normalise(text: bytes) -> bytes:
     """NFC, and lower case if all is upper case."""
     decoded = text.decode("utf-8", "ignore")
-    return unicodedata.normalize("NFC", decoded.lower() if decoded.isupper() else decoded).encode()
+    return normal_form("NFC", decoded.lower() if decoded.isupper() else decoded).encode()

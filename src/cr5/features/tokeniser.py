@@ -8,7 +8,6 @@ same rules to it in plain Python.
 """
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +18,7 @@ import numpy as np
 
 from cr5._typing import Ints
 from cr5.corpus.languages import primary_subtag
+from cr5.corpus.normal_forms import normal_form
 from cr5.features import setting
 
 if TYPE_CHECKING:  # Arrow is loaded with the first texts
@@ -218,7 +218,7 @@ def _change_texts(
 
 def normalise_text(text: str) -> str:
     """NFKC without soft hyphens."""
-    return unicodedata.normalize("NFKC", text).replace(SOFT_HYPHEN, "")
+    return normal_form("NFKC", text).replace(SOFT_HYPHEN, "")
 
 
 def _to_spaced_words(array: "pa.LargeStringArray", lowercase: bool, separators: str) -> "pa.LargeStringArray":

@@ -4,11 +4,11 @@
 Vietnamese word, whose tokens are syllables.
 """
 
-import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from cr5.corpus.normal_forms import normal_form
 from cr5.index.query_words import WeightedQuery
 from cr5.index.recent import cached_for_recent_texts
 
@@ -61,6 +61,4 @@ def share_of_pairs(pairs: Sequence[WordPair], *texts: str) -> float:
 @cached_for_recent_texts
 def normalise(text: str) -> str:
     """A text in lower case, in Unicode NFKC, with single spaces between words."""
-    if not unicodedata.is_normalized("NFKC", text):
-        text = unicodedata.normalize("NFKC", text)
-    return " ".join(text.lower().split())
+    return " ".join(normal_form("NFKC", text).lower().split())
