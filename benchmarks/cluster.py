@@ -33,7 +33,8 @@ from data import europarl, say, synthetic
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 from dask_traffic import ReceivedRows, StepTraffic, bytes_per_step
-from machines import Machines, reason_not_to_run
+from machines import Machines
+from network import reason_not_to_run
 
 FIXED_PLACEMENT = {  # of the scheduler, as in a cluster that the engine starts by itself
     "DASK_DISTRIBUTED__SCHEDULER__WORK_STEALING": "False",

@@ -15,9 +15,10 @@ import running
 from store_places import LANGUAGES, RANK, ids, refused, rows, unit
 
 from cr5.errors import Cr5Error
+from cr5.index.stores import postgres_database
 from cr5.index.stores.base import Location
 from cr5.index.stores.postgres import PostgresStore
-from cr5.index.stores.postgres_database import Timeouts
+from cr5.index.stores.postgres_database import Database, Timeouts
 
 pytestmark = pytest.mark.services
 
@@ -155,6 +156,55 @@ def test_a_server_that_accepts_connections_and_sends_nothing_is_an_error() -> No
             f"PostgreSQL at 127.0.0.1, port {port} cannot be reached (connection timeout expired); "
             "check address, user and password"
         )
+
+
+def test_while_a_server_is_silent_one_thread_tries_to_connect_and_the_others_fail_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    database, attempts, go_on = Database("postgresql://me@127.0.0.1/db", "x"), list[str](), threading.Event()
+    monkeypatch.setattr(postgres_database, "CONNECT_PAUSE_SECONDS", 0.0)
+
+    def connect(*_: object, **__: object) -> None:
+        attempts.append(threading.current_thread().name)
+        if len(attempts) > 1:
+            go_on.wait(PATIENCE_SECONDS)
+        raise psycopg.errors.ConnectionTimeout("connection timeout expired")
+
+    def use() -> None:
+        with database.connection():
+            pass
+
+    monkeypatch.setattr(database.psycopg, "connect", connect)
+    message = "PostgreSQL at 127.0.0.1 cannot be reached (connection timeout expired); check address, user and password"
+    assert refused(use) == message
+    with ThreadPoolExecutor(1) as pool:
+        waiting_call = pool.submit(use)
+        while len(attempts) < 2:
+            time.sleep(0.01)
+        assert [refused(use) for _ in range(5)] == [message] * 5
+        assert len(attempts) == 2
+        go_on.set()
+        assert str(waiting_call.exception(PATIENCE_SECONDS)) == message
+    assert refused(use) == message
+    assert len(attempts) == 3
+
+
+def test_one_idle_connection_that_is_lost_is_enough_to_replace_all(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = create(url, "replaced", timeouts=Timeouts(check_idle=-1))
+    database, checked = store._database, list[Any]()
+    with database.connection(), database.connection(), database.connection():
+        pass
+
+    def is_usable(connection: Any) -> bool:
+        connection.close()
+        checked.append(connection)
+        return False
+
+    monkeypatch.setattr(database, "_is_usable", is_usable)
+    with database.connection() as connection:
+        assert connection not in checked
+    assert len(checked) == len(database._idle) == 1
+    store.close()
 
 
 def test_a_busy_server_is_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

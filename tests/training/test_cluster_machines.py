@@ -14,10 +14,11 @@ import pytest
 
 pytest.importorskip("distributed")
 
-import machines as imitated
 import madeup
+import network
 from dask_traffic import StepTraffic
-from machines import CLIENT, SCHEDULER, Machines
+from machines import SCHEDULER, Machines
+from network import CLIENT
 from problems import Problem, problem
 from scipy.linalg import subspace_angles
 
@@ -45,12 +46,12 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     """A scheduler and three workers on machines of their own, with links of 1 Gbit/s and 1 ms."""
-    if reason := imitated.reason_not_to_run():
+    if reason := network.reason_not_to_run():
         pytest.skip(reason)
     with Machines(3, tmp_path_factory.mktemp("machines"), settings=SETTINGS) as started:
         names = set(started.namespaces.values())
         yield started
-    assert not names & set(imitated.namespaces())
+    assert not names & set(network.namespaces())
 
 
 @pytest.fixture

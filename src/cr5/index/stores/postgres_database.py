@@ -25,9 +25,17 @@ if TYPE_CHECKING:
     from psycopg.sql import Composed
 
 MIN_PGVECTOR = (0, 8)
-CONNECTION_OPTIONS = {  # unless the address sets them: a server that has disappeared is noticed
-    "connect_timeout": 10, "keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6,
+CONNECTION_OPTIONS = {  # unless the address sets them: after 20 s, a server that has disappeared is noticed
+    "connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
+    "tcp_user_timeout": 20_000,
 }  # fmt: skip
+# The server uses the same for its end of a connection. With its own, a transaction whose client has disappeared would
+# hold its locks for two hours, and nobody else could write the same documents.
+SERVER_SETTINGS = {
+    "tcp_keepalives_idle": "keepalives_idle", "tcp_keepalives_interval": "keepalives_interval",
+    "tcp_keepalives_count": "keepalives_count", "tcp_user_timeout": "tcp_user_timeout",
+}  # fmt: skip
+CONNECT_PAUSE_SECONDS = 1.0  # after an attempt to connect that got no answer
 RELATED_NAMES = (
     "hubness", "langs", "graph", "incoming", "words", "word_langs", "postings", "posting_keys", "fields", "terms"
 )  # fmt: skip
@@ -63,6 +71,7 @@ class Database:
         self._password = str(parts.get("password") or "")
         self._options = {key: parts.get(key) or value for key, value in CONNECTION_OPTIONS.items()}
         self._idle: deque[tuple[Connection[Any], float]] = deque()
+        self._connecting, self._silent_until = threading.Lock(), 0.0  # monotonic time; 0: the server answers
         self._watchdogs, self._closed = set[Watchdog](), False
 
     def __str__(self) -> str:
@@ -113,8 +122,7 @@ class Database:
         self._closed = True
         for watchdog in list(self._watchdogs):
             watchdog.abort("the index was closed during the call; open it again")
-        while self._idle:
-            self._idle.pop()[0].close()
+        self._close_idle()
 
     @contextmanager
     def _watched(self, connection: "Connection[Any]", limit: float | None) -> Iterator["Watchdog"]:
@@ -139,10 +147,15 @@ class Database:
             except IndexError:  # another thread took the last one
                 break
             suspect = time.monotonic() - since > self.timeouts.check_idle or _has_input(connection)
-            if suspect and not self._is_usable(connection):
-                continue
-            return connection
+            if not suspect or self._is_usable(connection):
+                return connection
+            self._close_idle()  # the others are most likely lost, too, and each would have to be waited for
         return self._connect()
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):  # no connection is left; other threads take them as well
+            while True:
+                self._idle.pop()[0].close()
 
     def _is_usable(self, connection: "Connection[Any]") -> bool:
         try:
@@ -162,24 +175,51 @@ class Database:
 
     def _connect(self) -> "Connection[Any]":
         reason = ""
-        unsupported = suppress(self._errors.UndefinedObject, self._errors.InvalidParameterValue)
         try:
-            connection: Connection[Any] = self.psycopg.connect(self._address, autocommit=True, **self._options)
-            row = self._fetch_first(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+            with self._one_attempt_if_silent():
+                connection: Connection[Any] = self.psycopg.connect(self._address, autocommit=True, **self._options)
+            settings = ", ".join(
+                f"set_config('{name}', '{int(self._options[option])}', false)"
+                for name, option in SERVER_SETTINGS.items()
+            )
+            version = "(SELECT extversion FROM pg_extension WHERE extname = 'vector')"
+            row = self._fetch_first(connection, f"SELECT {version}, {settings}")
             # The server then ends a call whose client has gone, even one that waits for a lock.
+            unsupported = suppress(self._errors.UndefinedObject, self._errors.InvalidParameterValue)
             with unsupported, self._watched(connection, self.timeouts.read):
                 connection.execute("SET client_connection_check_interval = '5s'")
         except self.psycopg.Error as error:
             reason = self._reason(error)
         if reason:
             raise Cr5Error(f"{self} cannot be reached ({reason}); check address, user and password")
-        if row is None:
+        if row[0] is None:
             connection.close()
             raise Cr5Error(f"{self}: the database lacks pgvector; run CREATE EXTENSION vector in it")
         if tuple(int(part) for part in row[0].split(".")[:2]) < MIN_PGVECTOR:
             connection.close()
             raise Cr5Error(f"{self}: pgvector {row[0]} is too old; install 0.8, run ALTER EXTENSION vector UPDATE")
         return connection
+
+    @contextmanager
+    def _one_attempt_if_silent(self) -> Iterator[None]:
+        """After an attempt to connect that got no answer, others fail at once until one that is made alone succeeds.
+
+        Otherwise every thread of a server would wait for its own attempt, and requests for a thread.
+        """
+        is_alone = self._connecting.acquire(blocking=False)
+        try:
+            if self._silent_until and (not is_alone or time.monotonic() < self._silent_until):
+                raise self._errors.ConnectionTimeout("connection timeout expired")
+            try:
+                yield
+            except BaseException as error:
+                is_silent = isinstance(error, self._errors.ConnectionTimeout)
+                self._silent_until = time.monotonic() + CONNECT_PAUSE_SECONDS if is_silent else 0.0
+                raise
+            self._silent_until = 0.0
+        finally:
+            if is_alone:
+                self._connecting.release()
 
     def answers(self) -> bool:
         """Whether the server accepts a connection, or at least refuses it, within its connection timeout."""
