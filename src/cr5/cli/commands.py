@@ -172,7 +172,9 @@ def encode(
         raise Cr5Error("standard output is a terminal; redirect the vectors with > vectors.npy, or name a file with -o")
     loaded = Cr5.load(model, langs=None if lang is None else [lang])
     # Not splitlines(): a form feed, for example, does not end a line.
-    texts = decode_text(sys.stdin.buffer.read(), "standard input", lang).replace("\r\n", "\n").split("\n")
+    guess_or_code = lang or (lambda text: loaded.guess_language(text).lang)
+    given = decode_text(sys.stdin.buffer.read(), "standard input", guess_or_code)
+    texts = given.replace("\r\n", "\n").split("\n")
     if not texts[-1]:
         texts.pop()
     langs = [guess.lang for guess in loaded.guess_languages(texts)] if lang is None else lang

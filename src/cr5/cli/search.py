@@ -350,7 +350,7 @@ def _open_index(
 def _query_text(query: str | None, like: Path | None, lang: str | None) -> str:
     if (query is None) == (like is None):
         raise Cr5Error("give either a text to search for or --like FILE")
-    text = query or "" if like is None else decode_text(like.read_bytes(), str(like), lang)
+    text = query or "" if like is None else decode_text(like.read_bytes(), str(like), lang or "")
     if like is None and (byte := next((ord(c) - 0xDC00 for c in text if "\udc80" <= c <= "\udcff"), None)) is not None:
         raise Cr5Error(
             f"the query is not UTF-8, it has the byte 0x{byte:02x}; set the terminal to UTF-8, or use --like"
