@@ -14,7 +14,7 @@ from typing import Any
 
 from cr5.corpus.documents import CONTROL_CHARACTER, Document, has_control_character
 from cr5.corpus.fields import value_kind
-from cr5.corpus.languages import bcp47_code, canonical_code
+from cr5.corpus.languages import canonical_code, checked_code
 from cr5.corpus.skipped import OnError, Skipped
 from cr5.errors import CorpusError
 from cr5.message_parts import one_line, quoted
@@ -262,9 +262,9 @@ def _problem(concept: str, text: str, lang: str) -> tuple[str, str] | None:
         return "name not UTF-8", f"the concept is {quoted(concept)}, of a file name that is not UTF-8; rename the file"
     if lang.strip():
         try:
-            bcp47_code(lang)
+            checked_code(lang)
         except CorpusError as error:
-            return "invalid language code", str(error)
+            return "invalid language code", f"{error}, or say in `lang` which language it is"
     if "\0" in text:
         return "NUL character", "the text has a NUL character; convert the file to UTF-8, or remove these characters"
     return None
