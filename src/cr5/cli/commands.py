@@ -21,7 +21,7 @@ from cr5.cli.render import console
 from cr5.cli.render import models as render
 from cr5.cli.render.console import err
 from cr5.corpus.skipped import OnError as CorpusErrors
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.skipped import Skipped, skipped_list
 from cr5.errors import Cr5Error
 from cr5.message_parts import quoted
 from cr5.model import Cr5
@@ -58,6 +58,7 @@ def train(
             show_default="raise, but skip concepts in only one language",
         ),
     ] = None,
+    skipped_file: options.SkippedList = None,
     threads: options.Threads = None,
     engine: options.Engine = "cpu",
     engine_options: dict[str, Any] | None = None,
@@ -99,10 +100,10 @@ def train(
     if extendable and no_extendable:
         raise Cr5Error("--extendable and --no-extendable contradict each other; leave out one of them")
     model = Cr5(preset, **changes) if from_model is None else Cr5.load(from_model)
-    skipped = Skipped()
     start = time.perf_counter()
     try:
-        with console.progress_bars(json) as progress:
+        with skipped_list(skipped_file, corpora) as on_skip, console.progress_bars(json) as progress:
+            skipped = Skipped(on_skip=on_skip)
             saved = train_model(
                 model,
                 read_corpora(corpora, langs, on_error or "raise", skipped),

@@ -29,6 +29,14 @@ Corpora = Annotated[
 ]
 
 
+SkippedList = Annotated[
+    Path | None,
+    typer.Option(
+        "--skipped", help="File to list everything in that is skipped, with its reason and place.", metavar="FILE"
+    ),
+]
+
+
 def _not_empty(langs: str | None) -> str | None:
     if langs is not None and not comma_separated(langs):
         raise typer.BadParameter("no language is named; write them like en,it, or leave the option out")

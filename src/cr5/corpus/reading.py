@@ -140,11 +140,12 @@ class CorpusReader(Iterator[Batch]):
     def _count_ignored(self) -> None:
         """Count the files that are not read, with a warning if nobody else has the counter."""
         if self.ignored:
-            example = f"{min(self.ignored)}; the formats are {FORMAT_NAMES}"
-            self.skipped.add(FILE_REASONS[0], example, len(self.ignored))
+            first, *_ = messages = [f"{path}; the formats are {FORMAT_NAMES}" for path in sorted(self.ignored)]
+            for message in messages:
+                self.skipped.add(FILE_REASONS[0], message)
             if self._has_own_counter:
                 files = plural(len(self.ignored), "file")
-                warn(f"{files} of another format not read, e.g. {example}", InputSkipped)
+                warn(f"{files} of another format not read, e.g. {first}", InputSkipped)
 
     def _read_sources(self) -> Iterator[Batch]:
         self._count_ignored()
