@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # for editors and type checkers; at run time, a name is impor
         DiskFullError,
         DocumentsLeftOut,
         DocumentsReplaced,
+        EncodingGuessed,
         FewDocuments,
         FewKnownWords,
         FitNeeded,
@@ -70,11 +71,11 @@ _MODULES = {
 
 __all__ = [
     "ColumnsNotKept", "CorpusError", "CountryCode", "CpuEngine", "Cr5", "Cr5Error", "Cr5Warning", "DaskEngine",
-    "DeprecatedInterface", "DiskFullError", "Document", "DocumentsLeftOut", "DocumentsReplaced", "Explanation",
-    "FewDocuments", "FewKnownWords", "Fit", "FitNeeded", "GpuEngine", "Index", "InputSkipped", "Interrupted",
-    "LanguageFallback", "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged", "NotFittedError",
-    "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped", "UnknownField", "WorkersLost",
-    "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
+    "DeprecatedInterface", "DiskFullError", "Document", "DocumentsLeftOut", "DocumentsReplaced",
+    "EncodingGuessed", "Explanation", "FewDocuments", "FewKnownWords", "Fit", "FitNeeded", "GpuEngine", "Index",
+    "InputSkipped", "Interrupted", "LanguageFallback", "LanguageLeftOut", "Lexicon", "ModelFileError", "NotConverged",
+    "NotFittedError", "OutputWarning", "RankLowered", "RepeatedDocuments", "SeveralCodes", "Skipped", "UnknownField",
+    "WorkersLost", "evaluate", "read", "read_batches", "reduced_rank_ridge", "write",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker would accept any name

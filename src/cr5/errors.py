@@ -162,6 +162,10 @@ class ColumnsNotKept(Cr5Warning):
     """A table or record has columns other than those of a document, which are not stored with it."""
 
 
+class EncodingGuessed(Cr5Warning):
+    """A corpus file is not UTF-8, and is read in the encoding that it evidently has."""
+
+
 class WorkersLost(Cr5Warning):
     """Workers or the scheduler of a cluster do not answer; the fit waits for them, and ends if none comes back."""
 

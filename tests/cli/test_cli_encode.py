@@ -79,15 +79,16 @@ def test_encoding_writes_a_table(
     assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
 
 
+@pytest.mark.parametrize("lang", [["--lang", "it"], []], ids=["given", "guessed"])
 def test_lines_that_are_evidently_in_windows_1252_are_read_so(
-    tmp_path: Path, stdin: Any, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, stdin: Any, capsys: pytest.CaptureFixture[str], lang: list[str]
 ) -> None:
     texts = {"en": "the city and the university {}", "it": "la città e l'università {}"}
     documents = [Document(f"Q{i}", lang, text.format(f"x{i}")) for i in range(20) for lang, text in texts.items()]
     own = Cr5(rank=5, ridge=1.0, min_documents=1).fit(documents)
     own.save(tmp_path / "model")
     stdin("la città\nl'università\n".encode("cp1252"))
-    given = ["encode", str(tmp_path / "model"), "--lang", "it", "-o", str(tmp_path / "rows.npy")]
+    given = ["encode", str(tmp_path / "model"), *lang, "-o", str(tmp_path / "rows.npy")]
     assert run(given) == 0
     np.testing.assert_array_equal(np.load(tmp_path / "rows.npy"), own.encode(["la città", "l'università"], "it"))
     assert "note: standard input is not UTF-8; it is read as windows-1252" in capsys.readouterr().err

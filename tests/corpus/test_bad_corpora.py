@@ -20,7 +20,7 @@ from cr5.corpus.reading import read, read_batches
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import ReadLimits
 from cr5.corpus.writing import write
-from cr5.errors import CorpusError
+from cr5.errors import CorpusError, EncodingGuessed
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +59,7 @@ BAD_LINES = {
     '{"concept": "Q1", "lang": "en", "text": "\\ud800"}': "field 'text' contains a lone surrogate, \\ud800; remove it",
     '{"concept": "Q1", "lang": "en", "text": "a", "text": "b"}': f"key 'text' occurs 2 times {ONCE}",
     '{"lang": "en", "lang": "it", "lang": "en", "concept": "Q1", "text": "a"}': f"key 'lang' occurs 3 times {ONCE}",
-    b'{"concept": "Q1", "lang": "en", "text": "caf\xe9"}': f"byte 0xe9 at position 45 {ICONV}",
+    b'{"concept": "Q1", "lang": "en", "text": "caf\x81"}': f"byte 0x81 at position 45 {ICONV}",
 }
 
 
@@ -92,8 +92,8 @@ def test_at_a_line_that_cannot_be_decoded_the_error_says_how_to_go_on_without_it
     raw = pa.array([b"a", b"caf\xe9"], pa.binary())
     text = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
     put_parquet("c.parquet", concept=["Q1"] * 2, lang=["en"] * 2, text=text)
-    put("c.csv", b"concept,lang,text\nQ1,en,a\nQ1,en,caf\xe9\n")
-    put("c.jsonl", LINE.encode() + b'{"concept": "Q1", "lang": "en", "text": "caf\xe9"}\n')
+    put("c.csv", b"concept,lang,text\nQ1,en,a\nQ1,en,caf\x81\n")
+    put("c.jsonl", LINE.encode() + b'{"concept": "Q1", "lang": "en", "text": "caf\x81"}\n')
     with pytest.raises(CorpusError) as caught:
         list(read_batches(name))
     assert str(caught.value).endswith(SKIP_LINES)
@@ -105,7 +105,7 @@ BAD_ROWS = {
     b"Q1,en,a,b": "4 fields under a header of 3; quote a field that holds a delimiter or a line break",
     b'Q1,en,"a" b': f"broken quoting, ',' expected after '\"'; {QUOTE}",
     b"Q1,en, ": "field 'text' is empty; every row needs concept, lang and text",
-    b"Q1,en,caf\xe9": f"byte 0xe9 at position 10 {ICONV}",
+    b"Q1,en,caf\x81": f"byte 0x81 at position 10 {ICONV}",
 }
 
 
@@ -188,8 +188,8 @@ def test_a_csv_file_with_carriage_returns_alone_is_explained() -> None:
 
 
 def test_a_bad_byte_inside_a_quoted_field_is_named_by_its_own_line_and_costs_one_row() -> None:
-    put("c.csv", b'concept,lang,text\nQ1,en,"b\nc\xff\nd"\nQ1,en,c\n')
-    assert message("c.csv") == f"c.csv:3: byte 0xff at position 2 {ICONV}"
+    put("c.csv", b'concept,lang,text\nQ1,en,"b\nc\x81\nd"\nQ1,en,c\n')
+    assert message("c.csv") == f"c.csv:3: byte 0x81 at position 2 {ICONV}"
     assert [document.text for document in read("c.csv", on_error="skip")] == ["c"]
 
 
@@ -226,6 +226,34 @@ def test_with_a_single_column_the_delimiter_is_that_of_the_suffix() -> None:
     assert message("c.tsv").startswith("c.tsv:1: no column 'lang' or 'text', only concept; ")
 
 
+ITALIAN = "La città è già più libera"
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        ("c.csv", "concept;lang;text\nQ0;en;city\nQ1;it;{}\n"),
+        ("c.tsv.gz", "concept\tlang\ttext\nQ1\tita\t{}\n"),
+        ("c.jsonl", '{{"concept": "Q1", "lang": "it", "text": "{}"}}\n'),
+    ],
+)
+def test_a_file_that_is_evidently_windows_1252_is_read_so_with_a_warning(name: str, start: str) -> None:
+    data = start.format(ITALIAN).encode("cp1252")
+    put(name, gzip.compress(data) if name.endswith(".gz") else data)
+    put(f"other-{name}", gzip.compress(data) if name.endswith(".gz") else data)
+    with pytest.warns(EncodingGuessed) as warned:
+        found = list(read([name, f"other-{name}"]))
+    assert [document.text for document in found if document.concept == "Q1"] == [ITALIAN] * 2
+    assert [str(warning.message) for warning in warned] == [
+        f"{name} is evidently windows-1252, not UTF-8, and is read so, as are other such files"
+    ]
+
+
+def test_a_cyrillic_file_that_is_not_utf_8_is_refused_and_not_guessed() -> None:
+    put("c.csv", "concept,lang,text\nQ1,ru,Привет\n".encode("cp1251"))
+    assert message("c.csv") == f"c.csv:2: byte 0xcf at position 7 {ICONV}"
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
 def test_a_byte_order_mark_gives_the_encoding(encoding: str) -> None:
     document = Document("Q1", "da", "æble 漢 🦉")
@@ -247,7 +275,7 @@ def bad_files() -> dict[str, str]:
     put("columns.csv", "concept;language;text\nQ1;en;a\n")
     put("twice.tsv", "concept\tlang\ttext\ttext\n")
     put("quoted.csv", '"concept"x,lang,text\nQ1,en,a\n')
-    put("latin.csv", b"concept,lang,text,caf\xe9\nQ1,en,a,b\n")
+    put("latin.csv", b"concept,lang,text,caf\x81\nQ1,en,a,b\n")
     put_parquet("columns.parquet", concept=["Q1"], body=["a"])
     put_parquet("types.parquet", concept=["Q1"], lang=["en"], text=[1.5])
     put("short.jsonl.gz", gzip.compress(LINE.encode())[:-9])
@@ -274,7 +302,7 @@ def bad_files() -> dict[str, str]:
         "table FILE --concept-column 'doc id' --wide en=en --wide pt-BR=pt_BR -o CORPUS)",
         "twice.tsv": "twice.tsv:1: column 'text' occurs 2 times; rename all but one",
         "quoted.csv": f"quoted.csv:1: broken quoting, ',' expected after '\"'; {QUOTE}",
-        "latin.csv": f"latin.csv:1: byte 0xe9 at position 22 {ICONV}",
+        "latin.csv": f"latin.csv:1: byte 0x81 at position 22 {ICONV}",
         "columns.parquet": f"columns.parquet: no column 'lang' or 'text', only concept, body; {needs}",
         "types.parquet": "types.parquet: column 'text' is double, not string; write it as strings",
         "short.jsonl.gz": f"short.jsonl.gz: truncated, the compressed data has no end; {again}",

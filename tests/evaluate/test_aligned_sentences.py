@@ -36,6 +36,13 @@ def test_a_parquet_file_has_a_column_for_each_language(tmp_path: Path) -> None:
     assert read_aligned([path]) == [AlignedSentences(("en", "it"), (["one", "two"], ["uno", "due"]), str(path))]
 
 
+def test_names_of_languages_are_understood_in_file_names_and_columns(tmp_path: Path) -> None:
+    files = [write(tmp_path / "english.txt", ["one"]), write(tmp_path / "italian.txt", ["uno"])]
+    for paths in (files, [table(tmp_path / "x.parquet", English=["one"], italiano=["uno"])]):
+        (pair,) = read_aligned(paths)
+        assert (pair.langs, pair.texts) == (("en", "it"), (["one"], ["uno"]))
+
+
 def test_three_aligned_languages_make_three_pairs(tmp_path: Path) -> None:
     path = table(tmp_path / "x.parquet", en=["one"], it=["uno"], de=["eins"])
     files = [write(tmp_path / f"x.{lang}", [word]) for lang, word in (("en", "one"), ("it", "uno"), ("de", "eins"))]

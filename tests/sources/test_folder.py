@@ -18,6 +18,7 @@ from cr5.errors import CorpusError, Cr5Warning
 from cr5.sources import folder
 from cr5.sources.accounting import Accounting
 from cr5.sources.folder import read_folder
+from cr5.sources.language_names import LanguageNames
 
 relaxed = settings(max_examples=up_to(40), deadline=None)
 names = st.text("abcdefghijkl0123_é", min_size=4, max_size=9)
@@ -149,7 +150,7 @@ def test_a_name_may_stand_for_a_language(tmp_path: Path) -> None:
     assert accounting.skipped_files.examples == {
         folder.NOT_IN_PATTERN: f"{tmp_path / 'french/a.txt'}; folders: french 1"
     }
-    with pytest.warns(Cr5Warning, match="no page has 'englsh' of `lang`"):
+    with pytest.warns(Cr5Warning, match="no path of a page has 'englsh' of `lang`"):
         assert len(list(read_folder(tmp_path, lang={**names, "englsh": "en"}))) == 3
     with pytest.raises(CorpusError, match="`lang=english=klingonish`: 'klingonish' is not a language code"):
         list(read_folder(tmp_path, lang={"english": "klingonish"}))
@@ -374,7 +375,7 @@ def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
 @relaxed
 def test_any_pattern_matches_completely_or_is_an_error(path: str, pattern: str) -> None:
     try:
-        layout = folder._Layout(pattern, {"aa": "en"}, {})
+        layout = folder._Layout(pattern, LanguageNames({"aa": "en"}), {})
     except CorpusError:
         return
     match = layout.match(path)

@@ -21,7 +21,7 @@ from cr5.cli.render import console
 from cr5.cli.render import models as render
 from cr5.cli.render.console import err
 from cr5.corpus.skipped import OnError as CorpusErrors
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.skipped import Skipped, skipped_list
 from cr5.errors import Cr5Error
 from cr5.message_parts import quoted
 from cr5.model import Cr5
@@ -58,6 +58,7 @@ def train(
             show_default="raise, but skip concepts in only one language",
         ),
     ] = None,
+    skipped_file: options.SkippedList = None,
     threads: options.Threads = None,
     engine: options.Engine = "cpu",
     engine_options: dict[str, Any] | None = None,
@@ -99,10 +100,10 @@ def train(
     if extendable and no_extendable:
         raise Cr5Error("--extendable and --no-extendable contradict each other; leave out one of them")
     model = Cr5(preset, **changes) if from_model is None else Cr5.load(from_model)
-    skipped = Skipped()
     start = time.perf_counter()
     try:
-        with console.progress_bars(json) as progress:
+        with skipped_list(skipped_file, corpora) as on_skip, console.progress_bars(json) as progress:
+            skipped = Skipped(on_skip=on_skip)
             saved = train_model(
                 model,
                 read_corpora(corpora, langs, on_error or "raise", skipped),
@@ -172,7 +173,9 @@ def encode(
         raise Cr5Error("standard output is a terminal; redirect the vectors with > vectors.npy, or name a file with -o")
     loaded = Cr5.load(model, langs=None if lang is None else [lang])
     # Not splitlines(): a form feed, for example, does not end a line.
-    texts = decode_text(sys.stdin.buffer.read(), "standard input", lang).replace("\r\n", "\n").split("\n")
+    guess_or_code = lang or (lambda text: loaded.guess_language(text).lang)
+    given = decode_text(sys.stdin.buffer.read(), "standard input", guess_or_code)
+    texts = given.replace("\r\n", "\n").split("\n")
     if not texts[-1]:
         texts.pop()
     langs = [guess.lang for guess in loaded.guess_languages(texts)] if lang is None else lang

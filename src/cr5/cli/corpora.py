@@ -10,12 +10,22 @@ import typer
 from cr5.cli import wikipedia_options
 from cr5.cli.interrupts import saying_how_to_resume
 from cr5.cli.messages import in_command_line_terms
-from cr5.cli.options import Corpora, Json, Langs, OnError, Preset, SettingChanges, parse_settings, read_corpora
+from cr5.cli.options import (
+    Corpora,
+    Json,
+    Langs,
+    OnError,
+    Preset,
+    SettingChanges,
+    SkippedList,
+    parse_settings,
+    read_corpora,
+)
 from cr5.cli.render import console
 from cr5.cli.render import corpora as render
 from cr5.cli.source_commands import Dedupe, DropForeign, Output, add_source_command, check_json_output
 from cr5.cli.wikipedia_options import wikipedia_request
-from cr5.corpus.skipped import FILE_REASONS, Skipped
+from cr5.corpus.skipped import FILE_REASONS, Skipped, skipped_list
 from cr5.corpus.writing import write
 from cr5.sources.http.client import make_user_agent
 from cr5.sources.registry import SOURCES
@@ -112,6 +122,7 @@ def inspect(
     preset: Preset = "default",
     setting: SettingChanges = None,
     on_error: OnError = "raise",
+    skipped_file: SkippedList = None,
     json: Json = False,
 ) -> None:
     """Print documents and words per language, shared concepts, duplicates, and what training would leave out.
@@ -121,8 +132,8 @@ def inspect(
         cr5 corpus inspect corpus/
     """
     chosen = parse_settings(preset, setting)
-    skipped = Skipped()
-    with console.progress_bars(json) as progress:
+    with skipped_list(skipped_file, corpora) as on_skip, console.progress_bars(json) as progress:
+        skipped = Skipped(on_skip=on_skip)
         inspection = inspect_corpus(
             read_corpora(corpora, langs, on_error, skipped).with_fields(),
             chosen.tokeniser,
@@ -143,7 +154,12 @@ def inspect(
 
 @app.command("convert", rich_help_panel=USE_PANEL)
 def convert(
-    corpora: Corpora, output: Output, langs: Langs = None, on_error: OnError = "raise", json: Json = False
+    corpora: Corpora,
+    output: Output,
+    langs: Langs = None,
+    on_error: OnError = "raise",
+    skipped_file: SkippedList = None,
+    json: Json = False,
 ) -> None:
     """Rewrite a corpus in another format.
 
@@ -152,8 +168,9 @@ def convert(
         cr5 corpus convert corpus/*.csv -o corpus.parquet
     """
     check_json_output(json, output)
-    skipped = Skipped()
-    count = write(output, read_corpora(corpora, langs, on_error, skipped))
+    with skipped_list(skipped_file, corpora) as on_skip:
+        skipped = Skipped(on_skip=on_skip)
+        count = write(output, read_corpora(corpora, langs, on_error, skipped))
     files, documents = skipped.split(FILE_REASONS)
     if json:
         console.as_json(render.conversion_facts(output, count, files, documents))

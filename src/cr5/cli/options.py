@@ -29,6 +29,14 @@ Corpora = Annotated[
 ]
 
 
+SkippedList = Annotated[
+    Path | None,
+    typer.Option(
+        "--skipped", help="File to list everything in that is skipped, with its reason and place.", metavar="FILE"
+    ),
+]
+
+
 def _not_empty(langs: str | None) -> str | None:
     if langs is not None and not comma_separated(langs):
         raise typer.BadParameter("no language is named; write them like en,it, or leave the option out")
@@ -213,10 +221,13 @@ def parse_ridge(text: str | None) -> float | str | None:
         raise typer.BadParameter(f"{text!r} is neither a number nor auto", param_hint="--ridge") from None
 
 
-def decode_text(data: bytes, source: str, lang: str | None) -> str:
-    """Decode a text in UTF-8, or in UTF-16 or, for its language, Windows-1252 if evident; ``source`` names it."""
+def decode_text(data: bytes, source: str, lang: str | Callable[[str], str]) -> str:
+    """Decode a text in UTF-8, or in UTF-16 or, for its language, Windows-1252 if evident; ``source`` names it.
+
+    ``lang`` may guess the language of the text.
+    """
+    from cr5.corpus.encodings import WESTERN, decode_western
     from cr5.corpus.tables import describe_utf8_error
-    from cr5.sources.markup.encoding import WESTERN, decode_western
     from cr5.storage.text_encodings import evident_encoding
 
     encoding = evident_encoding(data) or "utf-8"
@@ -229,7 +240,8 @@ def decode_text(data: bytes, source: str, lang: str | None) -> str:
         if encoding not in ("utf-8", "utf-8-sig"):
             problem = f"not valid {encoding}, {error.reason}"
             raise Cr5Error(f"{source}: {problem}; check that it is complete, or convert it to UTF-8") from error
-        if lang is not None and (text := decode_western(data, lang)) is not None:
+        code = lang if isinstance(lang, str) else lang(data.decode(WESTERN, "replace"))
+        if (text := decode_western(data, code)) is not None:
             err.print(f"note: {source} is not UTF-8; it is read as {WESTERN}", soft_wrap=True)
             return text
         raise Cr5Error(f"{source}: {describe_utf8_error(error)}") from error

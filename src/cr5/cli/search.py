@@ -17,7 +17,7 @@ from cr5.cli.render import console
 from cr5.cli.render import search as render
 from cr5.cli.render.console import out
 from cr5.corpus.reading import read_batches
-from cr5.corpus.skipped import Skipped
+from cr5.corpus.skipped import Skipped, skipped_list
 from cr5.errors import Cr5Error, UnknownField
 from cr5.index import Index, Mode
 from cr5.index.field_names import field_kinds, list_fields
@@ -58,6 +58,7 @@ def index(
     ] = None,
     langs: options.Langs = None,
     on_error: options.OnError = "raise",
+    skipped_file: options.SkippedList = None,
     reindex: Annotated[
         bool, typer.Option("--reindex", help="Encode all documents with another MODEL, then add DOCS.")
     ] = False,
@@ -100,8 +101,8 @@ def index(
         raise Cr5Error("--drop-languages applies to --reindex only; leave it out")
     _check_arguments(model, documents, output, reindex=reindex, other_task=bool(delete) or refresh or check)
     began = time.perf_counter()
-    skipped = Skipped()
     with (
+        skipped_list(skipped_file, documents or ()) as on_skip,
         saying_how_to_resume("indexed documents are kept, run the same command again to resume"),
         closing(_open_index(model, documents, output, store, reindex, passage_words)) as opened,
         console.progress_bars(json) as progress,
@@ -113,6 +114,7 @@ def index(
             else:
                 reindexed = opened.reindex(model, drop_languages=drop_languages or (), progress=progress)
         deleted = opened.delete(delete) if delete else None
+        skipped = Skipped(on_skip=on_skip)
         batches = read_corpora(documents, langs, on_error, skipped) if documents else []
         added = opened.add(batches, progress=progress) if documents else None
         if refresh:
@@ -350,7 +352,7 @@ def _open_index(
 def _query_text(query: str | None, like: Path | None, lang: str | None) -> str:
     if (query is None) == (like is None):
         raise Cr5Error("give either a text to search for or --like FILE")
-    text = query or "" if like is None else decode_text(like.read_bytes(), str(like), lang)
+    text = query or "" if like is None else decode_text(like.read_bytes(), str(like), lang or "")
     if like is None and (byte := next((ord(c) - 0xDC00 for c in text if "\udc80" <= c <= "\udcff"), None)) is not None:
         raise Cr5Error(
             f"the query is not UTF-8, it has the byte 0x{byte:02x}; set the terminal to UTF-8, or use --like"

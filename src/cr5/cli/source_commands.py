@@ -8,10 +8,11 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from cr5.cli.messages import in_command_line_terms
-from cr5.cli.options import Json, Langs, OnError, comma_separated
+from cr5.cli.options import Json, Langs, OnError, SkippedList, comma_separated
 from cr5.cli.render import console
 from cr5.cli.render import corpora as render
 from cr5.corpus.formats import FORMAT_NAMES
+from cr5.corpus.skipped import skipped_list
 from cr5.settings import make_settings
 from cr5.sources.make_corpus import make_corpus
 from cr5.sources.source import ParameterHelp, Source
@@ -70,16 +71,23 @@ def _run(
     drop_foreign: DropForeign = False,
     dedupe: Dedupe = False,
     on_error: OnError = "raise",
+    skipped_file: SkippedList = None,
     json: Json = False,
 ) -> None:
     check_json_output(json, output)
     wanted = comma_separated(langs)
     min_unique = make_settings("wsdm19").weighting.min_unique
     start = time.perf_counter()
-    with console.progress_bars(json) as progress:
+    given = inputs if isinstance(inputs, list) else [inputs]
+    with skipped_list(skipped_file, given) as write_skipped, console.progress_bars(json) as progress:
+        on_skip = write_skipped and (
+            lambda reason, message, count: write_skipped(
+                reason, in_command_line_terms(message, [source.name], app), count
+            )
+        )
         summary = make_corpus(
             source, inputs, output, options, langs=wanted, drop_foreign=drop_foreign, dedupe=dedupe,
-            min_unique=min_unique, on_error=on_error, progress=progress,
+            min_unique=min_unique, on_error=on_error, on_skip=on_skip, progress=progress,
         )  # fmt: skip
     seconds = time.perf_counter() - start
     accounting = summary.accounting

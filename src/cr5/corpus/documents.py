@@ -17,7 +17,7 @@ from cr5.corpus.fields import FIELDS, NO_FIELDS, fields_text, parse_fields
 from cr5.corpus.languages import canonical_code
 from cr5.corpus.skipped import OnError, Skipped, check_on_error
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits, Record, RecordError, check_text, list_columns
-from cr5.errors import ColumnsNotKept, CorpusError, warn
+from cr5.errors import ColumnsNotKept, CorpusError, EncodingGuessed, warn
 from cr5.message_parts import quoted
 
 SCHEMA = pa.schema([(name, pa.string()) for name in ("concept", "lang", "text", "title", "url")])
@@ -113,7 +113,8 @@ class ReadOptions:
     """How a corpus is read: only ``langs``, canonical codes, unless None, in batches of at most ``batch_rows``.
 
     ``fields`` says whether the fields of documents are read as well, ``require_langs`` whether a missing language is an
-    error. ``warned_columns`` are those that a warning has named already, ``found_langs`` the languages read so far.
+    error. ``warned_columns`` are those that a warning has named already, ``found_langs`` the languages read so far,
+    ``guessed_encodings`` those that were guessed, by file.
     """
 
     langs: frozenset[str] | None = None
@@ -124,6 +125,7 @@ class ReadOptions:
     require_langs: bool = False
     warned_columns: set[str] = field(default_factory=set, compare=False)
     found_langs: set[str] = field(default_factory=set, compare=False)
+    guessed_encodings: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def schema(self) -> pa.Schema:
@@ -132,6 +134,14 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         check_on_error(self.on_error)
+
+    def note_encoding(self, source: str, encoding: str) -> None:
+        """Note that the encoding of a file was guessed; warn of the first one."""
+        if not self.guessed_encodings:
+            warn(
+                f"{source} is evidently {encoding}, not UTF-8, and is read so, as are other such files", EncodingGuessed
+            )
+        self.guessed_encodings[source] = encoding
 
     def warn_of_unstored_columns(self, names: Collection[Any], fields: object = None) -> None:
         """Warn of columns that will not be stored, each once; those of a document's ``fields`` are.

@@ -1,6 +1,6 @@
 """Languages in file names, as corpora and published test sets are named.
 
-train.en, train.en.txt, en.txt           the language is the last part
+train.en, train.en.txt, en.txt           the language is the last part, or its name: english.txt
 train_en.txt, dev-it                     so too, if another name differs only there
 Europarl.en-it.en, tatoeba.deu-eng.deu   one language of the pair before it
 newstest2019-ref.deu.txt                 NTREX and WMT: src and ref belong to the same test set
@@ -11,6 +11,7 @@ en-fr.0-5000.txt, yacle.test.freq.2k.en-fr.tsv   dictionaries: a pair is one of 
 
 import re
 
+from cr5.corpus.language_names import language_code
 from cr5.corpus.languages import is_registered, script
 
 # Parts of names that are valid language codes, but are much more often something else.
@@ -31,12 +32,12 @@ _PAIR = re.compile(r"(?<![A-Za-z0-9])(?=([A-Za-z]{2,3})[-_]([A-Za-z]{2,3})(?![A-
 
 
 def is_language_name(name: str, *, allow_unregistered: bool = False) -> bool:
-    """Whether a part of a file name is a language code: "pt_BR" is; "css" is a code too, but hardly ever meant.
+    """Whether a part of a file name is a language: "pt_BR" and "italian" are; "css" is a code, but hardly ever meant.
 
     Three letters and two are one only if CLDR knows the language: "fil-ph" is, "how-to" is not.
     """
     plain = re.split(r"[@.]", name)[0]
-    return (
+    return language_code(plain) is not None or (
         bool(_CODE.fullmatch(plain))
         and (not _SMALL_REGION.fullmatch(plain) or script(plain) != "")
         and re.split(r"[-_]", plain.lower())[0] not in _NOT_LANGUAGES.split()

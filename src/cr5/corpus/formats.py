@@ -249,3 +249,5 @@ READERS: dict[str, Reader] = {
     ".tsv": partial(read_csv, delimiter="\t"),
     ".parquet": read_parquet,
 }
+DELIMITERS: dict[str, str | None] = {".jsonl": None, ".csv": ",", ".tsv": "\t"}
+"""What separates the columns of formats that are text, unless a file has something else; None for JSON."""

@@ -114,6 +114,11 @@ def canonical_code(code: str) -> str:
         return language_code(code) or code.strip()
 
 
+def checked_code(code: str) -> str:
+    """``canonical_code``, but an error for what is neither a code nor the name of a language."""
+    return bcp47_code(canonical_code(code))
+
+
 def is_same_language(code: str, other: str) -> bool:
     """Whether two codes, in any spelling, are the same: deu and de, but not pt-BR and pt."""
     return canonical_code(code) == canonical_code(other)

@@ -4,10 +4,11 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -15,7 +16,8 @@ from typing import Any, NamedTuple, cast
 import pyarrow as pa
 
 from cr5.corpus.documents import Batch, Document, ReadOptions, error_reporter
-from cr5.corpus.formats import FORMAT_NAMES, READERS, describe_unknown_suffix, split_format
+from cr5.corpus.encodings import langs_of_rows, western_as_utf8
+from cr5.corpus.formats import DELIMITERS, FORMAT_NAMES, READERS, describe_unknown_suffix, split_format
 from cr5.corpus.languages import canonical_code, no_such_language
 from cr5.corpus.skipped import FILE_REASONS, OnError, Skipped
 from cr5.corpus.tables import DEFAULT_LIMITS, ErrorReporter, ReadLimits
@@ -125,6 +127,11 @@ class CorpusReader(Iterator[Batch]):
             shards += [FileShard(str(path), source, i, count, self._options) for i in range(count)]
         return shards
 
+    def note_encodings(self, guessed: Mapping[str, str]) -> None:
+        """Note the encodings that workers have guessed, by file."""
+        for source, encoding in guessed.items():
+            self._options.note_encoding(source, encoding)
+
     def check_langs(self, found: Collection[str] = ()) -> None:
         """Raise an error if a required language is among neither those read so far nor the others ``found``."""
         present = self._options.found_langs.union(found)
@@ -134,11 +141,12 @@ class CorpusReader(Iterator[Batch]):
     def _count_ignored(self) -> None:
         """Count the files that are not read, with a warning if nobody else has the counter."""
         if self.ignored:
-            example = f"{min(self.ignored)}; the formats are {FORMAT_NAMES}"
-            self.skipped.add(FILE_REASONS[0], example, len(self.ignored))
+            first, *_ = messages = [f"{path}; the formats are {FORMAT_NAMES}" for path in sorted(self.ignored)]
+            for message in messages:
+                self.skipped.add(FILE_REASONS[0], message)
             if self._has_own_counter:
                 files = plural(len(self.ignored), "file")
-                warn(f"{files} of another format not read, e.g. {example}", InputSkipped)
+                warn(f"{files} of another format not read, e.g. {first}", InputSkipped)
 
     def _read_sources(self) -> Iterator[Batch]:
         self._count_ignored()
@@ -191,6 +199,9 @@ def _parse_file(path: str, source: str, report: ErrorReporter, options: ReadOpti
         if path != _STDIN and Path(path).stat().st_size == 0:
             return
         with _open(path, file_format, compression) as stream:
+            if file_format in DELIMITERS:
+                langs_of = partial(langs_of_rows, column="lang", delimiter=DELIMITERS[file_format])
+                stream = western_as_utf8(stream, langs_of, partial(options.note_encoding, source))
             for rows, lines in READERS[file_format](stream, report, options):
                 yield Batch(rows, source, lines)
     except READ_ERRORS as error:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cr5.corpus.file_names import split_name
+from cr5.corpus.language_names import language_code
 from cr5.corpus.languages import canonical_code, find_language
 from cr5.errors import CorpusError
 from cr5.sources.accounting import Accounting
@@ -117,7 +118,7 @@ def _read_columns(path: Path, is_wanted: _IsWanted) -> Iterator[AlignedSentences
     except (OSError, pa.ArrowException):
         raise CorpusError(f"{path}: corrupt, or not a Parquet file; copy or write it again") from None
     names = [name for name in schema.names if name != "id"]
-    unknown = [name for name in names if not _CODE.fullmatch(name)]
+    unknown = [name for name in names if not (_CODE.fullmatch(name) or language_code(name))]
     if unknown or len(names) < 2:
         reason = f"the column {unknown[0]!r} is not a language" if unknown else f"{len(names)} language column"
         raise CorpusError(f"{path}: {reason}; write one text column for each of two languages or more, e.g. en and it")

@@ -14,8 +14,8 @@ from typing import Any
 
 from cr5.corpus.documents import CONTROL_CHARACTER, Document, has_control_character
 from cr5.corpus.fields import value_kind
-from cr5.corpus.languages import bcp47_code, canonical_code
-from cr5.corpus.skipped import OnError, Skipped
+from cr5.corpus.languages import canonical_code, checked_code
+from cr5.corpus.skipped import OnError, SkipCallback, Skipped
 from cr5.errors import CorpusError
 from cr5.message_parts import one_line, quoted
 from cr5.storage.output_paths import check_not_input
@@ -48,18 +48,23 @@ class Accounting:
     is being written, which is not read if it is below a folder of the source. Documents that are skipped in other
     languages than ``langs`` are counted as not wanted, whatever else is wrong with them. ``errors`` has the unusable
     input that was skipped: files, documents, and parts of documents such as lines. All of it is counted in
-    ``skipped_files``, ``skipped_documents`` or ``skipped_parts`` too, with what was skipped for other reasons.
+    ``skipped_files``, ``skipped_documents`` or ``skipped_parts`` too, with what was skipped for other reasons, and
+    passed to ``on_skip``.
     """
 
     def __init__(
-        self, on_error: OnError = "raise", output: Path | None = None, langs: Collection[str] | None = None
+        self,
+        on_error: OnError = "raise",
+        output: Path | None = None,
+        langs: Collection[str] | None = None,
+        on_skip: SkipCallback | None = None,
     ) -> None:
         self._wanted = None if langs is None else set(map(canonical_code, langs))
         self.on_error, self._output = on_error, output.resolve() if output else None
         self.errors = Skipped()
         self.files_found = self.files_read = self.documents_read = 0
         self.written: Counter[str] = Counter()  # documents by language
-        self.skipped_files, self.skipped_documents, self.skipped_parts = Skipped(), Skipped(), Skipped()
+        self.skipped_files, self.skipped_documents, self.skipped_parts = (Skipped(on_skip=on_skip) for _ in range(3))
         self.skipped_of: Counter[tuple[str, str]] = Counter()  # documents by language and reason
         self.guessed_encodings = Skipped()  # files whose encoding was guessed, by encoding
         self.field_kinds: dict[str, set[str]] = {}  # kinds of the values of fields, such as "numbers"
@@ -262,9 +267,9 @@ def _problem(concept: str, text: str, lang: str) -> tuple[str, str] | None:
         return "name not UTF-8", f"the concept is {quoted(concept)}, of a file name that is not UTF-8; rename the file"
     if lang.strip():
         try:
-            bcp47_code(lang)
+            checked_code(lang)
         except CorpusError as error:
-            return "invalid language code", str(error)
+            return "invalid language code", f"{error}, or say in `lang` which language it is"
     if "\0" in text:
         return "NUL character", "the text has a NUL character; convert the file to UTF-8, or remove these characters"
     return None

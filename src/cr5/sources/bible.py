@@ -18,6 +18,7 @@ from cr5.message_parts import quoted
 from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.files import count_lines, lines, open_source, raise_error
 from cr5.sources.input_files import matching_files
+from cr5.sources.language_names import LanguageNames, NamedLanguages
 from cr5.sources.source import ParameterHelp, Source
 
 BibleUnit: TypeAlias = Literal["verse", "chapter", "book"]
@@ -34,32 +35,35 @@ def read_bible(
         Path | None, ParameterHelp("File that names the verse of each line, e.g. vref.txt.", metavar="FILE")
     ] = None,
     by: Annotated[BibleUnit, ParameterHelp("Unit that becomes one document.")] = "chapter",
+    lang: NamedLanguages = None,
     accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read the verses, chapters or books of every file; a folder stands for all its .txt and .tsv but the references.
 
     ``references`` has a line such as "GEN 1:1" for each line of every file; without it, lines are "GEN 1:1<TAB>text".
-    The concept is "GEN 1:1", "GEN 1" or "GEN"; the language is the beginning of the file's name, as in eng-engBSB.txt.
+    The concept is "GEN 1:1", "GEN 1" or "GEN"; the language is the beginning of the file's name, as in eng-engBSB.txt,
+    or what ``lang`` says that this means.
     Where verses are merged, the first of them has the text of all.
     """
     one_of("by", by, get_args(BibleUnit))
-    accounting = accounting or Accounting()
+    accounting, names = accounting or Accounting(), LanguageNames(lang)
     concepts = None if references is None else _read_references(references, by)
     for path in _find_files(paths, references, accounting):
-        with accounting.reading(path, langs=[leading_language(path.name)]):
+        code = names.start_of(path.name) or leading_language(path.name)
+        with accounting.reading(path, langs=[code]):
             if concepts is None:
-                verses = _verses_with_references(path, by, accounting)
+                verses = _verses_with_references(path, by, code, accounting)
             else:
-                verses = _verses_by_reference_list(path, concepts, accounting)
-            yield from _documents(path, verses, accounting)
+                verses = _verses_by_reference_list(path, concepts, code, accounting)
+            yield from _documents(path, verses, code, accounting)
+    names.warn_of_unused("no file name")
 
 
-def _documents(path: Path, verses: Iterable[tuple[str, str]], accounting: Accounting) -> Iterator[Document]:
+def _documents(path: Path, verses: Iterable[tuple[str, str]], lang: str, accounting: Accounting) -> Iterator[Document]:
     """Join consecutive verses of a concept into a document.
 
     A concept without any text is counted, with the reason.
     """
-    lang = leading_language(path.name)
     why: dict[str, str] = {}  # concept -> why it has no text
 
     def with_text() -> Iterator[tuple[str, str]]:
@@ -111,11 +115,13 @@ def _read_references(references: Path, by: BibleUnit) -> list[str]:
     return concepts
 
 
-def _lines(stream: IO[bytes], path: Path, accounting: Accounting) -> Iterator[str | None]:
-    return lines(stream, str(path), accounting.unusable_part, leading_language(path.name), accounting.guessed_encodings)
+def _lines(stream: IO[bytes], path: Path, lang: str, accounting: Accounting) -> Iterator[str | None]:
+    return lines(stream, str(path), accounting.unusable_part, lang, accounting.guessed_encodings)
 
 
-def _verses_by_reference_list(path: Path, concepts: list[str], accounting: Accounting) -> Iterator[tuple[str, str]]:
+def _verses_by_reference_list(
+    path: Path, concepts: list[str], lang: str, accounting: Accounting
+) -> Iterator[tuple[str, str]]:
     """The concepts and texts of a file that has a line for every reference."""
     with open_source(path) as stream:  # counted first: a missing line would shift all lines after it
         count = count_lines(stream)
@@ -125,14 +131,14 @@ def _verses_by_reference_list(path: Path, concepts: list[str], accounting: Accou
             f"{path}: {count} lines, but {len(concepts)} references; pass the list of references it was made with",
         )
     with open_source(path) as stream:
-        for concept, line in zip(concepts, _lines(stream, path, accounting), strict=True):
+        for concept, line in zip(concepts, _lines(stream, path, lang, accounting), strict=True):
             yield concept, (line or "").strip()
 
 
-def _verses_with_references(path: Path, by: BibleUnit, accounting: Accounting) -> Iterator[tuple[str, str]]:
+def _verses_with_references(path: Path, by: BibleUnit, lang: str, accounting: Accounting) -> Iterator[tuple[str, str]]:
     """The concepts and texts of a file whose lines begin with their reference."""
     with open_source(path) as stream:
-        for number, line in enumerate(_lines(stream, path, accounting), 1):
+        for number, line in enumerate(_lines(stream, path, lang, accounting), 1):
             if not line or not line.strip():
                 continue
             reference, tab, text = line.partition("\t")

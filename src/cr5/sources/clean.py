@@ -77,7 +77,7 @@ class SourceSummary:
 
     def missing(self, langs: Collection[str]) -> list[str]:
         """The given languages, in any spelling, in which the source has no document."""
-        return [lang for lang in langs if not self.read[languages.bcp47_code(lang)]]
+        return [lang for lang in langs if not self.read[languages.checked_code(lang)]]
 
     def to_json(self) -> dict[str, object]:
         """The counts as plain values."""
@@ -117,7 +117,7 @@ def clean(
     declared language, ``dedupe`` those that nearly repeat a text of another concept; otherwise both are only counted.
     Documents with fewer different words than ``min_unique`` are counted as short, in a sample of each language.
     """
-    wanted = None if langs is None else {languages.bcp47_code(lang) for lang in langs}
+    wanted = None if langs is None else {languages.checked_code(lang) for lang in langs}
     duplicates = Duplicates()
     short_sample = _ShortSample(min_unique, summary)
     language_of_concept: dict[int, str] = {}
@@ -152,7 +152,7 @@ def _in_known_languages(
                 continue
         else:
             try:
-                lang = languages.bcp47_code(declared)
+                lang = languages.checked_code(declared)
             except CorpusError as error:
                 message = f"{document.concept}: {error}"
                 accounting.unusable_document("invalid language code", declared, message, is_counted=True)

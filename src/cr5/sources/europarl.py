@@ -21,6 +21,7 @@ from cr5.errors import CorpusError
 from cr5.sources.accounting import UNWANTED_LANGUAGE, Accounting, UnusableInputError
 from cr5.sources.files import corpus_errors, lines
 from cr5.sources.input_files import InputFile, find_files
+from cr5.sources.language_names import LanguageNames, NamedLanguages
 from cr5.sources.source import ParameterHelp, Source
 
 MAX_SPEECH_CHARACTERS = 1 << 22  # the longest real ones have some 100,000
@@ -58,26 +59,29 @@ class _SessionFile(NamedTuple):
 def read_europarl(
     root: Annotated[Path, ParameterHelp("A folder or .zip with a subfolder per language.", metavar="PATH")],
     *,
+    lang: NamedLanguages = None,
     langs: Collection[str] | None = None,
     accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read the speeches of all sessions below a folder or in a .zip, one paragraph per line.
 
-    The language of a file is the name of its folder; ``langs`` keeps only these languages, in any spelling. The concept
-    of a speech is "session/chapter/speaker" with the ids of the file, that of a chapter's heading "session/chapter".
-    The speaker's name is the title; in the text, it would make it trivial to match translations.
+    The language of a file is the name of its folder, or what ``lang`` says that this means; ``langs`` keeps only these
+    languages, in any spelling. The concept of a speech is "session/chapter/speaker" with the ids of the file, that of a
+    chapter's heading "session/chapter". The speaker's name is the title; in the text, it would make it trivial to match
+    translations.
     """
-    accounting = accounting or Accounting()
+    accounting, names = accounting or Accounting(), LanguageNames(lang)
     sessions = []
     for file in find_files([root], accounting):
         if _FILE_NAME.fullmatch(file.name):
-            sessions.append(_SessionFile(file, _folder_name(file)))
+            sessions.append(_SessionFile(file, names.code(_folder_name(file))))
         else:
             accounting.skip_file(file, "not named like a session, ep-00-01-17.txt")
     if not sessions:
         raise CorpusError(
             f"{root}: no session file; name a folder or a .zip with a folder per language, as in en/ep-00-01-17.xml"
         )
+    names.warn_of_unused(f"{root}: no folder")
     codes = {file.lang: canonical_code(file.lang) for file in sessions}
     wanted = {lang: canonical_code(lang) for lang in one_or_several(langs or ())}
     if missing := sorted(lang for lang, code in wanted.items() if code not in codes.values()):

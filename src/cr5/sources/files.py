@@ -2,17 +2,17 @@
 
 import codecs
 import zipfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TypeAlias
 
+from cr5.corpus.encodings import SAMPLE_BYTES, WESTERN, decode_western
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.tables import describe_utf8_error
 from cr5.errors import CorpusError
-from cr5.sources.markup.encoding import WESTERN, decode_western
 from cr5.storage.compressed import READ_ERRORS, broken_link, describe_error, open_decompressed
-from cr5.storage.text_encodings import as_utf8, evident_encoding, marked_encoding, put_back, reencoded, stream_of
+from cr5.storage.text_encodings import as_utf8, marked_encoding, put_back, reencoded
 
 ErrorHandler: TypeAlias = Callable[[str, str], None]
 """Called with a short reason and a full message; ``raise_error`` raises, ``Skipped.add`` counts and returns.
@@ -23,7 +23,6 @@ the name of the file and passes the message on.
 
 MAX_LINE_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 18  # read at a time where lines are not needed
-_SAMPLE_BYTES = 1 << 20  # sample from the first byte on that is not UTF-8, to recognise another encoding
 
 
 def raise_error(reason: str, message: str) -> None:
@@ -96,7 +95,7 @@ def lines(
         except UnicodeDecodeError as error:
             if may_be_western:
                 may_be_western = False
-                sample = line + stream.read(_SAMPLE_BYTES)
+                sample = line + stream.read(SAMPLE_BYTES)
                 if guessed is not None and decode_western(sample, lang) is not None:
                     guessed.add(WESTERN, source)
                     stream = reencoded(stream, sample, WESTERN)
@@ -108,44 +107,6 @@ def lines(
             continue
         may_be_western = may_be_western and line.isascii()  # nothing but ASCII so far
         yield text.removesuffix("\n").removesuffix("\r")
-
-
-def western_as_utf8(
-    stream: IO[bytes], source: str, langs_of: Callable[[bytes], Collection[str]], guessed: Skipped
-) -> IO[bytes]:
-    """A text as it is or, if its encoding is evidently Windows-1252, as UTF-8, counted in ``guessed``.
-
-    The encoding is judged from the first bytes on that are not ASCII, with all languages of the text; ``langs_of``
-    finds these in the first line and what follows those bytes.
-    """
-
-    def chunks() -> Iterator[bytes]:
-        chunk, header = stream.read(_CHUNK_BYTES), b""
-        is_marked = evident_encoding(chunk) is not None
-        while chunk and chunk.isascii():
-            yield chunk
-            header = header or chunk[: chunk.find(b"\n") + 1]
-            chunk = stream.read(_CHUNK_BYTES)
-        sample = chunk + stream.read(_SAMPLE_BYTES) if chunk else b""
-        rest = put_back(stream, sample)
-        if not is_marked and not _is_utf8(sample):
-            langs = langs_of(header + sample)
-            if langs and all(decode_western(sample, lang) is not None for lang in langs):
-                guessed.add(WESTERN, source)
-                rest = reencoded(stream, sample, WESTERN)
-        while chunk := rest.read(_CHUNK_BYTES):
-            yield chunk
-
-    return stream_of(chunks())
-
-
-def _is_utf8(start: bytes) -> bool:
-    """Whether the beginning of a text is UTF-8; its last character may be incomplete."""
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def count_lines(stream: IO[bytes]) -> int:

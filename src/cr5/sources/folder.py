@@ -9,11 +9,12 @@ from typing import Annotated
 
 from cr5.corpus.documents import Document
 from cr5.corpus.file_names import is_language_name
-from cr5.corpus.languages import canonical_code, is_registered
-from cr5.errors import CorpusError, Cr5Warning, warn
+from cr5.corpus.languages import canonical_code
+from cr5.errors import CorpusError
 from cr5.sources.accounting import EXTENSION, NO_TEXT, UNWANTED_LANGUAGE, Accounting, UnusableInputError
 from cr5.sources.files import open_source
 from cr5.sources.input_files import files_below
+from cr5.sources.language_names import LanguageNames, NamedLanguages
 from cr5.sources.markup import CONVERTERS, FORMATS, decode_page, extension
 from cr5.sources.source import ParameterHelp, Source
 from cr5.storage.compressed import split_suffix
@@ -36,13 +37,7 @@ def read_folder(
     pattern: Annotated[
         str, ParameterHelp("Pattern of a page's path; * matches within a name, ** any number of folders.")
     ] = "{lang}/{concept}",
-    lang: Annotated[
-        Mapping[str, str] | None,
-        ParameterHelp(
-            "A name in the paths that stands for a language, e.g. --lang english=en; may be repeated.",
-            metavar="NAME=CODE",
-        ),
-    ] = None,
+    lang: NamedLanguages = None,
     read_as: Annotated[
         Sequence[str],
         ParameterHelp(
@@ -70,7 +65,7 @@ def read_folder(
     spelling. Memory holds the paths and one page.
     """
     accounting = accounting or Accounting()
-    layout = _Layout(pattern, lang or {}, _formats([read_as] if isinstance(read_as, str) else read_as))
+    layout = _Layout(pattern, LanguageNames(lang), _formats([read_as] if isinstance(read_as, str) else read_as))
     if not root.is_dir():
         problem = (
             "a file, not a folder; name the folder above it" if root.exists() else "no such folder; check the spelling"
@@ -107,15 +102,9 @@ def read_folder(
 class _Layout:
     """Where a path has the language and the concept, and the formats of extensions, "" for all others."""
 
-    def __init__(self, pattern: str, names: Mapping[str, str], formats: Mapping[str, str]) -> None:
+    def __init__(self, pattern: str, names: LanguageNames, formats: Mapping[str, str]) -> None:
         self.pattern, self.names, self.formats = pattern, names, formats
         self.before, self.after = _compile(pattern)
-        self.unused = set(names)
-        for name, code in names.items():
-            if not is_registered(code):
-                raise CorpusError(
-                    f"`lang={name}={code}`: {code!r} is not a language code; give one such as en or pt-BR"
-                )
 
     def format_of(self, path: Path) -> str:
         """The format of a file, "" for an extension that is not read."""
@@ -134,16 +123,16 @@ class _Layout:
                 continue
             for name, lang in names:
                 if right := self.after.fullmatch(path, start.start() + len(name)):
-                    self.unused.discard(name)
+                    self.names.code(name)
                     concept = {**left.groupdict(), **right.groupdict()}["concept"]
                     return lang, self._without_extension(concept)
         return None
 
     def _languages_at(self, path: str, start: int) -> Iterator[tuple[str, str]]:
         """The names of languages that may begin at a place, with their codes, the longest first."""
-        for name in sorted(self.names, key=len, reverse=True):
+        for name in sorted(self.names.codes, key=len, reverse=True):
             if path.startswith(name, start):
-                yield name, self.names[name]
+                yield name, self.names.codes[name]
         code = _CODE.match(path, start)
         name = code[0] if code else ""
         while name:
@@ -207,9 +196,7 @@ def _find_pages(root: Path, layout: _Layout, accounting: Accounting) -> dict[str
         accounting.skip_file(root / path, NOT_IN_PATTERN, f"{root / path}; folders: {listed}" if folders else "")
     if not pages_of:
         raise CorpusError(_why_no_page(root, layout, unmatched, accounting))
-    if layout.unused:
-        names = ", ".join(f"{name!r}" for name in sorted(layout.unused))
-        warn(f"{root}: no page has {names} of `lang` in its path; check the spelling", Cr5Warning)
+    layout.names.warn_of_unused(f"{root}: no path of a page")
     return pages_of
 
 

@@ -17,6 +17,7 @@ from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.catalogue_files import Message, read_mo, read_po
 from cr5.sources.files import MAX_LINE_BYTES, open_source
 from cr5.sources.input_files import matching_files
+from cr5.sources.language_names import LanguageNames, NamedLanguages
 from cr5.sources.source import ParameterHelp, Source
 from cr5.storage.compressed import split_suffix
 from cr5.storage.text_encodings import evident_encoding, put_back
@@ -36,23 +37,26 @@ def read_gettext(
         ParameterHelp("Unit that becomes one document: message, reference (source file) or catalogue.", metavar="UNIT"),
     ] = "message",
     source_lang: Annotated[str, ParameterHelp("Language of the untranslated messages.", metavar="CODE")] = "en",
+    lang: NamedLanguages = None,
     accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read the messages of catalogues, each alone, or joined by source file or by catalogue.
 
     A folder stands for all its .po, and for the .mo and .gmo without a .po next to them. The language is that of the
-    header, else that of the path (de.po, app-de.po, app/de/de.po, de/LC_MESSAGES/app.mo), else "". A translated message
-    is a document in ``source_lang`` too, once; pass "" if the ids are keys rather than text. The concept is
-    "app:digest", "app:path/file.c" or "app", where ``app`` is the path of the catalogue below the folder, without the
-    language. By reference or catalogue, memory holds one catalogue at a time.
+    header, else that of the path (de.po, app-de.po, app/de/de.po, de/LC_MESSAGES/app.mo), else ""; ``lang`` has names
+    of languages in either that are no codes. A translated message is a document in ``source_lang`` too, once; pass ""
+    if the ids are keys rather than text. The concept is "app:digest", "app:path/file.c" or "app", where ``app`` is the
+    path of the catalogue below the folder, without the language. By reference or catalogue, memory holds one catalogue
+    at a time.
     """
     one_of("by", by, get_args(GettextUnit))
-    accounting = accounting or Accounting()
+    accounting, names = accounting or Accounting(), LanguageNames(lang)
     seen: set[bytes] = set()
-    for file in _find_files(paths, accounting):
+    for file in _find_files(paths, names, accounting):
         with accounting.reading(file.path, langs=[file.language_and_name("")[0]]):
             catalogue = _Catalogue(file, by, source_lang, seen, accounting)
             yield from catalogue.messages() if by == "message" else catalogue.groups()
+    names.warn_of_unused("no header or path of a catalogue")
 
 
 # Documents
@@ -126,6 +130,7 @@ class _Catalogue:
                 return
             is_header = not first.context and not first.id
             declared = _header("".join(first.texts)).get("language", "") if is_header else ""
+            declared = self.file.names.code(declared)
             named, self.domain = self.file.language_and_name(declared if is_registered(declared) else "")
             self.lang = _choose_language(declared, named)
             for message in messages if is_header else chain([first], messages):
@@ -208,6 +213,7 @@ class _CatalogueFile(NamedTuple):
     path: Path
     folders: tuple[str, ...]
     first_named_folder: int
+    names: LanguageNames
 
     @property
     def name(self) -> str:
@@ -232,11 +238,14 @@ class _CatalogueFile(NamedTuple):
         stem, last = Path(self.name).stem, len(self.folders) - 1
         for i in range(last, 0, -1):
             if self.folders[i].startswith("LC_"):
-                return self.folders[i - 1], {i - 1, i}, stem
+                return self.names.code(self.folders[i - 1]), {i - 1, i}, stem
         candidates: list[tuple[str, set[int], str]] = [(stem, set(), "")]
         separators = re.finditer(r"[-_.]", stem)
         candidates += [(stem[separator.end() :], set(), stem[: separator.start()]) for separator in separators]
         candidates += [(self.folders[i], {i}, stem) for i in range(last, -1, -1)]
+        for name, used, rest in candidates:
+            if name in self.names.codes:
+                return self.names.code(name), used, rest
         for candidate in candidates if declared else ():  # the header tells de/how-to.po from Tongan
             if is_registered(candidate[0]) and _same_primary(candidate[0], declared):
                 return candidate
@@ -247,22 +256,22 @@ class _CatalogueFile(NamedTuple):
         return candidates[0] if not declared and _is_code(stem, 3) else ("", set(), stem)
 
 
-def _find_files(paths: Sequence[Path], accounting: Accounting) -> list[_CatalogueFile]:
+def _find_files(paths: Sequence[Path], names: LanguageNames, accounting: Accounting) -> list[_CatalogueFile]:
     files: list[_CatalogueFile] = []
     for path in paths:
         if not path.is_dir():
             accounting.count_found(path)
             folders = path.resolve().parts[1:-1][-2:]
-            files.append(_CatalogueFile(path, folders, len(folders)))
+            files.append(_CatalogueFile(path, folders, len(folders), names))
             continue
         expected = "catalogue in this folder; their names end in .po, .mo or .gmo, which .gz, .bz2 or .xz may follow"
         inside = matching_files(path, _FILE_NAME, expected, accounting)
-        names = {file: file.with_name(split_suffix(file.name)[0]) for file in inside}
-        texts = {name.with_suffix("") for name in names.values() if name.suffix.lower() == ".po"}
-        for file, name in names.items():
+        plain = {file: file.with_name(split_suffix(file.name)[0]) for file in inside}
+        texts = {name.with_suffix("") for name in plain.values() if name.suffix.lower() == ".po"}
+        for file, name in plain.items():
             if name.suffix.lower() == ".po" or name.with_suffix("") not in texts:
                 folders = (path.resolve().name, *file.relative_to(path).parts[:-1])
-                files.append(_CatalogueFile(file, folders, 1))
+                files.append(_CatalogueFile(file, folders, 1, names))
             else:
                 accounting.skip_file(file, "compiled from the .po beside it")
     if not files:

@@ -20,6 +20,7 @@ from cr5.errors import CorpusError
 from cr5.sources.accounting import Accounting, UnusableInputError
 from cr5.sources.files import ErrorHandler, count_lines, lines
 from cr5.sources.input_files import InputFile, same_text_error
+from cr5.sources.language_names import LanguageNames
 
 Row: TypeAlias = tuple[str | None, ...]
 """Line i of every file, stripped; None if it cannot be read."""
@@ -53,17 +54,23 @@ class LineAlignedFiles(NamedTuple):
 
 
 def group_files(
-    files: Iterable[InputFile], accounting: Accounting, *, allow_unregistered: bool = False
+    files: Iterable[InputFile],
+    accounting: Accounting,
+    names: LanguageNames | None = None,
+    *,
+    allow_unregistered: bool = False,
 ) -> list[LineAlignedFiles]:
     """Group files by folder and stem; files whose names do not have a language are left out.
 
     A group may have a single file, but not if the language follows a dash or underscore, as in sign-in.txt.
-    ``allow_unregistered`` accepts codes of languages that are not registered.
+    ``names`` are further names of languages, and ``allow_unregistered`` accepts codes that are not registered.
     """
     groups: dict[tuple[tuple[str, ...], str], LineAlignedFiles] = {}
     uncertain: dict[tuple[tuple[str, ...], str], LineAlignedFiles] = {}
     for file in files:
-        stem, lang = split_name(file.name, allow_unregistered=allow_unregistered)
+        stem, lang = names.split_end(file.name) if names else ("", "")
+        if not lang:
+            stem, lang = split_name(file.name, allow_unregistered=allow_unregistered)
         found = groups
         if not lang:
             stem, lang = split_ending(file.name)

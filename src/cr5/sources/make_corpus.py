@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cr5.corpus.documents import Batch
-from cr5.corpus.skipped import OnError
+from cr5.corpus.skipped import OnError, SkipCallback
 from cr5.corpus.writing import write
 from cr5.errors import CorpusError
 from cr5.message_parts import in_languages, plural
@@ -26,14 +26,16 @@ def make_corpus(
     dedupe: bool = False,
     min_unique: int = 0,
     on_error: OnError = "raise",
+    on_skip: SkipCallback | None = None,
     progress: ProgressCallback = no_progress,
 ) -> SourceSummary:
     """Write the documents of a source to ``output`` and return their counts; ``options`` are those of its reader.
 
     ``langs``, ``drop_foreign``, ``dedupe`` and ``min_unique`` are those of ``clean``. With ``on_error="skip"``,
-    unusable input is skipped and counted. The file appears when it is complete, or not at all.
+    unusable input is skipped and counted; ``on_skip`` is called with everything that is skipped, for any reason. The
+    file appears when it is complete, or not at all.
     """
-    summary = SourceSummary(Accounting(on_error, None if str(output) == "-" else Path(output), langs))
+    summary = SourceSummary(Accounting(on_error, None if str(output) == "-" else Path(output), langs, on_skip))
 
     def cleaned() -> Iterator[Batch]:
         arguments = source.reader_arguments(options or {}, langs)

@@ -12,6 +12,7 @@ from cr5.errors import CorpusError, Cr5Warning, warn, whole_number
 from cr5.hashing import digest
 from cr5.sources.accounting import NO_TEXT, Accounting, UnusableInputError
 from cr5.sources.input_files import find_files, unique_names
+from cr5.sources.language_names import LanguageNames, NamedLanguages
 from cr5.sources.line_aligned import LineAlignedFiles, Row, group_files, read_aligned_lines
 from cr5.sources.source import ParameterHelp, Source
 
@@ -28,6 +29,7 @@ def read_moses(
     pivot: Annotated[
         str | None, ParameterHelp("Link several language pairs through equal lines in this language.", metavar="CODE")
     ] = None,
+    lang: NamedLanguages = None,
     accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read documents from files, folders and zips; aligned files differ only in the language at the end of the name.
@@ -36,7 +38,8 @@ def read_moses(
     and the number of the first line, "Europarl.en-it:41". A line that is empty in one language is left out there; one
     that is empty in all ends the document. With ``pivot``, the concept of a line is the digest of its text in that
     language, so that the pairs en-it and dan-eng share their English lines. ``join`` is then 1, and a pivot text that
-    several pairs or lines contain is yielded each time. Memory holds ``join`` lines of each language.
+    several pairs or lines contain is yielded each time. ``lang`` has names of languages at the end of file names that
+    are no codes. Memory holds ``join`` lines of each language.
     """
     if join is None:
         join = JOINED_LINES if pivot is None else 1
@@ -47,7 +50,9 @@ def read_moses(
             f"{join} consecutive lines; use `join=1`"
         )
     accounting = accounting or Accounting()
-    groups = _named_groups(paths, accounting)
+    names = LanguageNames(lang)
+    groups = _named_groups(paths, names, accounting)
+    names.warn_of_unused("no end of a file name")
     if not groups:
         raise CorpusError(
             f"no aligned files in {', '.join(map(str, paths)) or 'an empty list'}; "
@@ -72,10 +77,10 @@ def _warn_of_unlinked_pairs(groups: Iterable[LineAlignedFiles]) -> None:
         warn(message, Cr5Warning)
 
 
-def _named_groups(paths: Sequence[Path], accounting: Accounting) -> dict[str, LineAlignedFiles]:
+def _named_groups(paths: Sequence[Path], names: LanguageNames, accounting: Accounting) -> dict[str, LineAlignedFiles]:
     """Aligned files by their shared name, preceded by folders where that is not unique."""
     groups = []
-    for group in group_files(find_files(paths, accounting), accounting):
+    for group in group_files(find_files(paths, accounting), accounting, names):
         if len(group.files) > 1:
             groups.append(LineAlignedFiles(group.stem, dict(sorted(group.files.items()))))
             continue
@@ -84,8 +89,8 @@ def _named_groups(paths: Sequence[Path], accounting: Accounting) -> dict[str, Li
         problem = f"{group.stem}.{missing} is missing" if missing else "no file of this name in another language"
         message = f"{file}: {problem}; add it or leave this one out"
         accounting.unusable_file(file, "missing translation", message, langs=list(group.files))
-    names = unique_names([(group.folder, group.stem) for group in groups])
-    return dict(zip(names, groups, strict=True))
+    texts = unique_names([(group.folder, group.stem) for group in groups])
+    return dict(zip(texts, groups, strict=True))
 
 
 def _documents(

@@ -1,6 +1,5 @@
 """A table: a CSV, TSV, JSONL or Parquet file with columns of any name."""
 
-import csv
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import IO, Annotated, Any
 
 from cr5.corpus.csv_files import csv_records
 from cr5.corpus.documents import Document, location
+from cr5.corpus.encodings import langs_of_rows, western_as_utf8
 from cr5.corpus.fields import FIELDS, fields_text, parse_fields
 from cr5.corpus.languages import language_columns
 from cr5.corpus.tables import (
@@ -30,9 +30,8 @@ from cr5.corpus.tables import (
 from cr5.corpus.texts import is_missing
 from cr5.errors import ColumnsNotKept, CorpusError, warn
 from cr5.sources.accounting import Accounting, UnusableInputError
-from cr5.sources.files import open_source, western_as_utf8
+from cr5.sources.files import open_source
 from cr5.sources.input_files import matching_files
-from cr5.sources.markup.encoding import WESTERN
 from cr5.sources.source import ParameterHelp, Source
 from cr5.storage.compressed import split_suffix
 
@@ -70,19 +69,9 @@ class _Columns:
         lang = row.get(self.lang) or next(iter(self.texts))
         return lang if isinstance(lang, str) and not self.wide else ""
 
-    def langs(self, lines: Sequence[str], delimiter: str | None) -> set[str]:
-        """The languages of the rows, as far as the lines of a table show them; the first line is its header."""
-        if not self.lang:
-            return {*self.texts} - {""}
-        if delimiter is None:  # JSON
-            return {
-                match[1] for line in lines for match in re.finditer(rf'"{re.escape(self.lang)}":\s*"([^"]+)"', line)
-            }
-        if max(map(len, lines)) > csv.field_size_limit():
-            return set()
-        delimiter = max((delimiter, ",", ";", "\t", "|"), key=lines[0].count)
-        rows = csv.DictReader(lines, delimiter=delimiter)
-        return {row[self.lang] for row in rows if row.get(self.lang) and None not in row and None not in row.values()}
+    def langs(self, text: str, delimiter: str | None) -> set[str]:
+        """The languages of the rows, as far as a part of the table shows them."""
+        return langs_of_rows(text, self.lang, delimiter) if self.lang else {*self.texts} - {""}
 
     def _remedy(self, name: str, available: Sequence[str]) -> str:
         """What to do about a column that is missing."""
@@ -264,11 +253,14 @@ def _open_text(
 ) -> Iterator[IO[bytes]]:
     """A file in UTF-8, or in Windows-1252 if that is evident for the languages of its rows."""
 
-    def langs_of(start: bytes) -> Collection[str]:
-        return columns.langs(start.decode(WESTERN, "replace").splitlines(), delimiter)
+    def langs_of(start: str) -> Collection[str]:
+        return columns.langs(start, delimiter)
+
+    def note(encoding: str) -> None:
+        accounting.guessed_encodings.add(encoding, str(path))
 
     with open_source(path) as stream:
-        yield western_as_utf8(stream, str(path), langs_of, accounting.guessed_encodings)
+        yield western_as_utf8(stream, langs_of, note)
 
 
 def _csv_rows(

@@ -17,6 +17,7 @@ from cr5.errors import CorpusError, whole_number
 from cr5.message_parts import quoted
 from cr5.sources.accounting import Accounting
 from cr5.sources.input_files import InputFile, find_files, same_text_error, unique_names
+from cr5.sources.language_names import LanguageNames, NamedLanguages
 from cr5.sources.source import ParameterHelp, Source
 
 CHUNK_BYTES = 1 << 16
@@ -48,34 +49,37 @@ def read_tmx(
     paths: Annotated[Sequence[Path], ParameterHelp("Files or folders.", metavar="PATH")],
     *,
     join: Annotated[int, ParameterHelp("Translation units that make one document.", metavar="N", minimum=1)] = 20,
+    lang: NamedLanguages = None,
     accounting: Accounting | None = None,
 ) -> Iterator[Document]:
     """Read documents from TMX files, also in folders and zips.
 
-    ``join`` consecutive units make one document in each language; its concept is the name of the file and the number
-    of the first unit, "memory:12", because a tuid need not be unique. With ``join=1``, several segments of a language
-    in one unit are several documents. From a damaged file, the units before the damage are read; a unit of more than
-    ``MAX_UNIT_BYTES`` is treated as damage.
+    ``join`` consecutive units make one document in each language; its concept is the name of the file and the number of
+    the first unit, "memory:12", because a tuid need not be unique. With ``join=1``, several segments of a language in
+    one unit are several documents. ``lang`` says what the values of xml:lang mean that are no codes. From a damaged
+    file, the units before the damage are read; a unit of more than ``MAX_UNIT_BYTES`` is treated as damage.
     """
     whole_number("join", join, 1)
-    accounting = accounting or Accounting()
+    accounting, codes = accounting or Accounting(), LanguageNames(lang)
     files = _files(paths, accounting)
     if not files:
         raise CorpusError(f"no TMX file in {', '.join(map(str, paths)) or 'an empty list'}; its name must end in .tmx")
     names = unique_names(list(files))
-    return chain.from_iterable(
-        _documents(name, file, join, accounting) for name, file in sorted(zip(names, files.values(), strict=True))
-    )
+    for name, file in sorted(zip(names, files.values(), strict=True)):
+        yield from _documents(name, file, join, codes, accounting)
+    codes.warn_of_unused("no xml:lang")
 
 
 # Units
 
 
-def _documents(name: str, file: InputFile, join: int, accounting: Accounting) -> Iterator[Document]:
+def _documents(
+    name: str, file: InputFile, join: int, codes: LanguageNames, accounting: Accounting
+) -> Iterator[Document]:
     block: list[_Unit] = []
     damage: CorpusError | None = None
     with accounting.reading(file):
-        for item in _units(file):
+        for item in _units(file, codes):
             if isinstance(item, CorpusError):
                 damage = item
             elif isinstance(item, _Problem):
@@ -106,9 +110,9 @@ def _joined(name: str, file: InputFile, block: list[_Unit], accounting: Accounti
         yield from accounting.document(f"{name}:{block[0].number}", lang, text, place=place, check_lang=True)
 
 
-def _units(file: InputFile) -> Iterator[_Item | CorpusError]:
+def _units(file: InputFile, codes: LanguageNames) -> Iterator[_Item | CorpusError]:
     """The units of a file and the problems in it, in order; last the error that ends it early."""
-    parser = _Parser(str(file))
+    parser = _Parser(str(file), codes)
     try:
         with file.open() as stream:
             yield from parser.read(stream)
@@ -120,8 +124,8 @@ def _units(file: InputFile) -> Iterator[_Item | CorpusError]:
 class _Parser:
     """The parser of one file; ``items`` has the units and problems of the last chunk."""
 
-    def __init__(self, source: str) -> None:
-        self.source = source
+    def __init__(self, source: str, codes: LanguageNames) -> None:
+        self.source, self.codes = source, codes
         self.items: list[_Item] = []
         self.number = self.depth = 0
         self.unit_bytes = 0  # since a unit started or ended
@@ -190,7 +194,7 @@ class _Parser:
                 self.is_text.append(True)
                 self.update_handler(name)
         elif name == "tuv":
-            self.lang = (attributes.get("xml:lang") or attributes.get("lang") or "").strip()
+            self.lang = self.codes.code((attributes.get("xml:lang") or attributes.get("lang") or "").strip())
             if not self.lang:
                 message = "a <tuv> without xml:lang; add its language there"
                 self.items.append(_Problem("no language", f"{self.place}: {message}"))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from cr5._typing import Ints, Mask, Sparse
+from cr5.corpus.documents import ReadOptions
 from cr5.corpus.reading import CorpusReader, FileShard
 from cr5.corpus.skipped import Skipped
 from cr5.corpus.texts import assign_numbers
@@ -18,7 +19,7 @@ from cr5.progress import Progress, ProgressCallback, no_progress
 from cr5.training.counted_corpus import CountedCorpus, CountedDocuments, count_corpus, document_hashes, have_known_word
 from cr5.training.engines import DistributedEngine, Engine
 
-CountedShard: TypeAlias = tuple[CountedCorpus, Skipped, set[str]]
+CountedShard: TypeAlias = tuple[CountedCorpus, Skipped, ReadOptions]
 """A shard with what was skipped in it, and the languages that it has, wanted or not."""
 
 
@@ -131,7 +132,7 @@ def count_corpus_on_workers(
     columns: dict[str, list[list[Ints]]] = {}
     document_count, found_langs = 0, set[str]()
     for i, handle in enumerate(handles):
-        [(names, origins, languages, skipped, of_shard)] = cluster.call(_summary, [handle])
+        [(names, origins, languages, skipped, (langs_of_shard, guessed_encodings))] = cluster.call(_summary, [handle])
         number, source = assign_numbers(names, concepts), assign_numbers(origins, sources)
         for lang, (unique, concept, origin, line) in languages.items():
             rows = np.arange(len(unique))
@@ -140,7 +141,8 @@ def count_corpus_on_workers(
                 column.append(part)
             document_count += len(rows)
         reader.skipped.update(skipped)
-        found_langs |= of_shard
+        found_langs |= langs_of_shard
+        reader.note_encodings(guessed_encodings)
         progress(Progress("read and count words", i + 1, len(shards), f"{document_count:,} documents"))
     reader.check_langs(found_langs)
     languages = {}
@@ -155,13 +157,13 @@ def count_corpus_on_workers(
 
 def _count_shard(shard: FileShard, tokeniser: Tokeniser) -> CountedShard:
     skipped = Skipped()
-    return count_corpus(shard.read(skipped), tokeniser, threads=1), skipped, shard.options.found_langs
+    return count_corpus(shard.read(skipped), tokeniser, threads=1), skipped, shard.options
 
 
 def _summary(counted: CountedShard) -> tuple[Any, ...]:
-    corpus, skipped, found_langs = counted
+    corpus, skipped, options = counted
     languages = {lang: (d.unique_words, d.concepts, d.sources, d.lines) for lang, d in corpus.languages.items()}
-    return corpus.concepts, corpus.sources, languages, skipped, found_langs
+    return corpus.concepts, corpus.sources, languages, skipped, (options.found_langs, options.guessed_encodings)
 
 
 def _identity(vocabulary: Vocabulary) -> Vocabulary:
