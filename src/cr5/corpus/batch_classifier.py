@@ -6,7 +6,7 @@ together, in arrays; a single text is read byte by byte as well.
 
 from collections import Counter
 from collections.abc import Sequence
-from math import log1p
+from math import log1p, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,13 +25,14 @@ class BatchClassifier:
         classes, self.labels = list(identifier.nb_classes), identifier.labels
         # A label may have several classes, one for each script, whose probabilities are added.
         self._classes_by_label = np.equal.outer(classes, self.labels).astype(np.float32)
+        self._label_of_class = self._classes_by_label.argmax(axis=1)
         self._weights = np.asarray(identifier.nb_ptc, np.float32)  # features x classes
         self._bias = np.asarray(identifier.nb_pc, np.float32)
         self._next = np.asarray(identifier.tk_nextmove)
         self._row_start = np.asarray(identifier.tk_row, np.int64) << 8  # a row has the next state for each byte
         self._feature = np.asarray(identifier.tk_output, np.int32)  # state -> the feature that ends there, or -1
         # The same without the overhead of NumPy for single elements.
-        self._next_states, self._row_starts = self._next.data, self._row_start.tolist()
+        self._next_states, self._row_starts = self._next.data, self._row_start.astype(np.int32).data
         self._features = self._feature.data
 
     def probabilities(self, texts: Sequence[bytes]) -> Array:
@@ -52,19 +53,17 @@ class BatchClassifier:
 
     def probabilities_of_one(self, text: bytes) -> Array:
         """What ``probabilities`` computes for one text, without the overhead of a batch."""
-        encoded, state, found = _normalise(text), 0, []
+        encoded, state = _normalise(text), 0
         following, starts, features = self._next_states, self._row_starts, self._features
-        for byte in encoded:
-            state = following[starts[state] + byte]
-            if (feature := features[state]) >= 0:
-                found.append(feature)
+        found = [feature for byte in encoded if (feature := features[state := following[starts[state] + byte]]) >= 0]
         if not found:
             return np.asarray(self._classes_by_label.sum(axis=0) / len(self._classes_by_label))
         counts = Counter(found)
-        scores = np.array([*map(log1p, counts.values())], np.float32) @ self._weights[list(counts)] + self._bias
-        scores *= np.float32(1 / np.sqrt(len(encoded)))
+        weights = self._weights.take(list(counts), axis=0)
+        scores = np.array([*map(log1p, counts.values())], np.float32) @ weights + self._bias
+        scores *= 1 / sqrt(len(encoded))
         shares = np.exp(scores - scores.max())
-        return np.asarray((shares / shares.sum()) @ self._classes_by_label)
+        return np.bincount(self._label_of_class, shares / shares.sum()).astype(np.float32)
 
     def _count_features(self, encoded: Sequence[bytes]) -> Sparse:
         """Texts x features: how often each n-gram of the model occurs in each text."""

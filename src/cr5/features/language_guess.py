@@ -20,6 +20,7 @@ ZIPF_SHIFT = 2.7  # Mandelbrot's: the word at rank i, from 0, has a probability 
 OOV_FACTOR = 10  # how many times less probable an unknown word is than the rarest word of any language
 OOV_NATS_PER_BYTE = 2.0  # the least cost of an unknown word: to most languages, a text without spaces is one long word
 EQUAL_NATS = 1e-6  # languages whose scores differ by less are equally probable
+RECENT_WORDS = 4096  # of short texts, whose costs in each language are remembered
 IDENTIFIER_WEIGHT = 0.5  # weight of its log probabilities, which are not independent of those of the words
 
 
@@ -117,6 +118,7 @@ class LanguageGuesser:
         found = [position.get(code, position.get(primary_subtag(code), -1)) for code in codes]
         self._identified = np.array(found)  # the column of each language in what the identifier returns, -1 if none
         self._vocabulary = JointVocabulary.from_words(list(vocabularies.values()))
+        self._recent: dict[str, list[float]] = {}  # the costs of recent words
 
     def __call__(self, texts: Sequence[str]) -> GuessedTexts:
         """The most probable language of each text, with its posterior probability."""
@@ -137,23 +139,19 @@ class LanguageGuesser:
 
     def read(self, text: str) -> GuessedText:
         """The probability of every language of one text, and its tokens, without the overhead of a batch."""
-        scores = (IDENTIFIER_WEIGHT * np.log(self._shares(identify_one(text)[None])[0])).tolist()
-        log_totals, oov_cost = self._log_totals.tolist(), float(self._oov_cost)
+        scores = [IDENTIFIER_WEIGHT * log(share) for share in self._shares_of_one(text)]
         tokens: dict[str, list[str]] = {}
         for columns in self._columns.values():
             words = self.tokeniser.words(text, self.langs[columns[0]])
-            for word, found in zip(words, self._vocabulary.find_in_each(words), strict=True):
-                cost = max(oov_cost, OOV_NATS_PER_BYTE * len(word.encode()))
-                costs = [cost] * len(scores)
-                for lang, rank in found:
-                    costs[lang] = log(rank + ZIPF_SHIFT) + log_totals[lang]
+            for costs in self._costs_of_each(words):
                 for column in columns:
                     scores[column] -= costs[column]
-            tokens |= dict.fromkeys((self.langs[column] for column in columns), words)
+            tokens |= dict.fromkeys([self.langs[column] for column in columns], words)
         scores = scores if any(tokens.values()) else [0.0] * len(scores)
         largest = max(scores)
         shares = [exp(score - largest) for score in scores]
-        probabilities = {lang: share / sum(shares) for lang, share in zip(self.langs, shares, strict=True)}
+        total = sum(shares)
+        probabilities = {lang: share / total for lang, share in zip(self.langs, shares, strict=True)}
         best = [i for i, score in enumerate(scores) if score > largest - EQUAL_NATS]
         likely = self.langs[max(best, key=self._sizes.__getitem__)]
         return GuessedText(Guess(likely, probabilities[likely]), probabilities, tokens)
@@ -176,6 +174,29 @@ class LanguageGuesser:
         priors[:, is_known] = identified / (identified.sum(axis=1, keepdims=True) + 1e-12)
         priors += 1e-9
         return np.asarray(priors / priors.sum(axis=1, keepdims=True))
+
+    def _shares_of_one(self, text: str) -> list[float]:
+        """The row that ``_shares`` has for one text."""
+        identified, columns = identify_one(text).tolist(), self._identified.tolist()
+        known = [identified[column] for column in columns if column >= 0]
+        total, share = sum(known) + 1e-12, 1 / len(columns)
+        priors = [(identified[column] / total if column >= 0 else share) + 1e-9 for column in columns]
+        total = sum(priors)
+        return [prior / total for prior in priors]
+
+    def _costs_of_each(self, words: Sequence[str]) -> list[list[float]]:
+        """The rows that ``_costs`` has for a few words; those of recent words are remembered."""
+        recent, log_totals, oov_cost = self._recent, self._log_totals.tolist(), float(self._oov_cost)
+        new = [word for word in words if word not in recent]
+        if len(recent) + len(new) > RECENT_WORDS:
+            recent = self._recent = {}  # other threads may still be reading the old one
+            new = list(words)
+        for word, found in zip(new, self._vocabulary.find_in_each(new) if new else (), strict=True):
+            costs = [max(oov_cost, OOV_NATS_PER_BYTE * len(word.encode()))] * len(log_totals)
+            for lang, rank in found:
+                costs[lang] = log(rank + ZIPF_SHIFT) + log_totals[lang]
+            recent[word] = costs
+        return [recent[word] for word in words]
 
     def _costs(self, words: Sequence[str]) -> Array:
         """Words x languages: the negative log probability of each word, and the cost of an unknown one."""

@@ -1,9 +1,9 @@
 """TF-IDF: from a language's word counts to its vocabulary, IDF weights and sparse rows of length 1."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -146,11 +146,12 @@ class Vocabulary:
 
     def transform_words(self, words: Sequence[str], outside: Mapping[str, float] = NO_WORDS) -> tuple[Ints, Array]:
         """The tokens of one text -> the columns and values of the row that ``transform`` gives it, in its order."""
-        index = self.index
-        counts = Counter([index[word] for word in words if word in index])
-        if outside:
-            column_of = self._outside_columns(outside)
-            counts.update([column_of[word] for word in words if word in column_of])
+        index, column_of = self.index, self._outside_columns(outside) if outside else {}
+        counts = dict[int, int]()
+        for word in words:
+            column = index.get(word, column_of.get(word, -1))
+            counts[column] = counts.get(column, 0) + 1
+        counts.pop(-1, None)
         columns = sorted(counts)
         number, indices = np.array([counts[column] for column in columns], np.float64), np.array(columns, np.int32)
         return indices, self._values(number, indices, np.array([0, len(columns)], np.int32), outside)
@@ -308,7 +309,7 @@ def _norms(squares: Array, offsets: Ints) -> Array | float:
     A row has the same bits alone as among others: ``np.add.reduce`` would add its squares in another order.
     """
     if len(offsets) == 2:
-        return float(np.sqrt(np.add.reduceat(squares, offsets[:1])[0])) if len(squares) else 0.0
+        return sqrt(np.add.reduceat(squares, offsets[:1])[0]) if len(squares) else 0.0
     lengths = offsets[1:] - offsets[:-1]
     is_present = lengths > 0
     norms = np.sqrt(np.add.reduceat(squares, offsets[:-1][is_present])) if is_present.any() else np.zeros(0)

@@ -142,7 +142,7 @@ class LanguageEncoder:
         encoded = {word: known or new[word] for word, known in found.items()}
         weights = {word: weight for word, (weight, _) in encoded.items() if weight}
         vectors = [vector for weight, vector in encoded.values() if weight]
-        return OutsideWords(weights, np.stack(vectors)) if vectors else self._nothing
+        return OutsideWords(weights, np.array(vectors)) if vectors else self._nothing
 
     def _encode_words(self, words: Sequence[str]) -> dict[str, tuple[float, Array]]:
         """|N| of every word, and N Z / |N| for its row N over the n-grams and their map Z, if it has any."""

@@ -150,9 +150,13 @@ class TextEncoder:
         if isinstance(texts, str):
             raise Cr5TypeError(f"`texts` is {quoted(texts)}; give a list of texts, or this one to `guess_language`")
         texts = text_list(texts)
-        guesser = self._languages.guesser(langs) if texts else None
+        if not texts:
+            return []
+        guesser = self._languages.guesser(langs)
+        if are_few_and_short(texts):
+            return [guesser.guess(text) for text in texts]
         chunks = (texts[i : i + CHUNK_TEXTS] for i in range(0, len(texts), CHUNK_TEXTS))
-        return [guess for chunk in chunks for guess in guesser(chunk).guesses] if guesser else []
+        return [guess for chunk in chunks for guess in guesser(chunk).guesses]
 
     def guess_language(self, text: str, langs: str | Iterable[str] | None = None) -> Guess:
         """The most probable language of one text, as in ``guess_languages``."""

@@ -43,7 +43,8 @@ def text_vector(
     if not len(columns):
         return vector
     vector -= offset
-    return np.asarray(vector / _lengths(vector[None])[0])
+    square = row_products(vector[None], vector[None])[0]
+    return np.asarray(vector / np.sqrt(square)) if square > 0 else vector
 
 
 def _weighted_sum(columns: Ints, values: Array, rows: Array, scale: Array | None = None) -> Array:
