@@ -16,6 +16,7 @@ from properties import up_to
 from cr5.corpus import identification
 from cr5.corpus.identification import FEW_TEXTS, identified_languages, identify
 from cr5.corpus.reading import read
+from cr5.features import language_guess
 from cr5.features.counts import count_words
 from cr5.features.language_guess import JointVocabulary, LanguageGuesser
 from cr5.features.tokeniser import Tokeniser
@@ -78,6 +79,19 @@ def test_guesses_follow_the_settings_of_the_tokeniser(options: dict[str, Any]) -
 @pytest.mark.parametrize("count", [0, 1, FEW_TEXTS, FEW_TEXTS + 1])
 def test_the_number_of_texts_does_not_change_a_guess(count: int) -> None:
     check(excerpts(3)[:count], ["en", "it", "da", "vi", "zh"], Tokeniser())
+
+
+def test_what_is_remembered_of_recent_words_is_bounded_and_changes_no_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(language_guess, "RECENT_WORDS", 50)
+    langs = ["da", "en"]
+    guesser = LanguageGuesser({lang: VOCABULARIES[lang] for lang in langs}, Tokeniser())
+    texts = [*excerpts(8), "x" * 100_000, " ".join(f"word{i}" for i in range(200))]
+    guesses = [guesser.guess(text) for text in texts * 2]
+    assert len(guesser._recent) <= 50
+    assert max(map(len, guesser._recent)) <= language_guess.RECENT_WORD_CHARS
+    new = LanguageGuesser({lang: VOCABULARIES[lang] for lang in langs}, Tokeniser())
+    assert guesses[: len(texts)] == guesses[len(texts) :]
+    assert guesses[::-1][0] == new.guess(texts[-1])
 
 
 def test_the_identifier_needs_no_temporary_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,8 @@ ZIPF_SHIFT = 2.7  # Mandelbrot's: the word at rank i, from 0, has a probability 
 OOV_FACTOR = 10  # how many times less probable an unknown word is than the rarest word of any language
 OOV_NATS_PER_BYTE = 2.0  # the least cost of an unknown word: to most languages, a text without spaces is one long word
 EQUAL_NATS = 1e-6  # languages whose scores differ by less are equally probable
-RECENT_WORDS = 4096  # of short texts, whose costs in each language are remembered
+RECENT_WORDS = 4096  # how many words have their costs in each language remembered
+RECENT_WORD_CHARS = 64  # length of the longest word that is remembered
 IDENTIFIER_WEIGHT = 0.5  # weight of its log probabilities, which are not independent of those of the words
 
 
@@ -188,15 +189,21 @@ class LanguageGuesser:
         """The rows that ``_costs`` has for a few words; those of recent words are remembered."""
         recent, log_totals, oov_cost = self._recent, self._log_totals.tolist(), float(self._oov_cost)
         new = [word for word in words if word not in recent]
-        if len(recent) + len(new) > RECENT_WORDS:
-            recent = self._recent = {}  # other threads may still be reading the old one
-            new = list(words)
-        for word, found in zip(new, self._vocabulary.find_in_each(new) if new else (), strict=True):
+        if not new:
+            return [recent[word] for word in words]
+        computed = dict[str, list[float]]()
+        for word, found in zip(new, self._vocabulary.find_in_each(new), strict=True):
             costs = [max(oov_cost, OOV_NATS_PER_BYTE * len(word.encode()))] * len(log_totals)
             for lang, rank in found:
                 costs[lang] = log(rank + ZIPF_SHIFT) + log_totals[lang]
-            recent[word] = costs
-        return [recent[word] for word in words]
+            computed[word] = costs
+        all_costs = [recent[word] if word in recent else computed[word] for word in words]
+        remembered = {word: costs for word, costs in computed.items() if len(word) <= RECENT_WORD_CHARS}
+        if len(recent) + len(remembered) <= RECENT_WORDS:
+            recent |= remembered
+        elif len(remembered) <= RECENT_WORDS:
+            self._recent = remembered  # other threads may still be reading the old one
+        return all_costs
 
     def _costs(self, words: Sequence[str]) -> Array:
         """Words x languages: the negative log probability of each word, and the cost of an unknown one."""
