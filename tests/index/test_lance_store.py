@@ -20,9 +20,9 @@ from store_places import LANGS, LANGUAGES, RANK, all_rows, ids, refused, rows, s
 
 from cr5.index import ivf
 from cr5.index.stores.base import Location
-from cr5.index.stores.lance import LanceStore
+from cr5.index.stores.lance import COMMIT_CONFLICT, LanceStore
 from cr5.index.stores.lance_reader import TableReader
-from cr5.index.stores.lance_table import NewestVersion, read_slots
+from cr5.index.stores.lance_table import NewestVersion, import_lancedb, read_slots
 from cr5.index.stores.lance_versions import LOCK_FILE, LanceLimits
 from cr5.index.stores.rows import Floats
 from cr5.index.terms import QueryWord
@@ -140,6 +140,20 @@ def test_a_compaction_that_a_replaced_row_prevents_is_repeated_while_writers_wai
         store.upsert(rows([number]))
     with pytest.raises(RuntimeError, match="another error"):
         store.optimise()
+
+
+def test_lancedb_names_the_conflict_of_a_compaction_and_writes_nothing_to_standard_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    stable, lancedb = {"new_table_enable_stable_row_ids": "true"}, import_lancedb()
+    table = lancedb.connect(tmp_path).create_table("rows", pa.table({"id": ["0"]}), storage_options=stable)
+    for number in range(1, 6):
+        table.add(pa.table({"id": [str(number)]}))
+    other = lancedb.connect(tmp_path).open_table("rows")
+    other.delete("id = '1'")
+    with pytest.raises(RuntimeError, match=COMMIT_CONFLICT):
+        table.optimize()
+    assert capfd.readouterr().err == ""
 
 
 def test_segments_of_the_ivf_index_are_merged_by_optimise(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -207,6 +208,19 @@ def test_a_search_over_settings_trains_every_model(frame: pd.DataFrame, jobs: in
     assert search.best_estimator_[0].model_.settings.rank == search.best_params_["cr5transformer__model__rank"]
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert len(set(search.cv_results_["mean_test_score"])) == 2
+
+
+def test_fits_in_threads_leave_the_warnings_of_the_process_alone(
+    frame: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filters = list[Any]()
+    monkeypatch.setattr(Cr5, "fit", lambda *_, **__: filters.append(warnings.filters))
+    transformer = Cr5Transformer(Cr5(**SETTINGS))
+    with ThreadPoolExecutor() as pool:
+        pool.submit(transformer.fit, frame).result()
+    assert filters[0] is warnings.filters
+    transformer.fit(frame)
+    assert filters[1] is not warnings.filters
 
 
 @pytest.mark.slow

@@ -24,6 +24,8 @@ def unknown_fields(store: Store, where: Where | None, sort: str | None, hits: Se
 
     Fields whose condition a hit meets are not looked up, except for "!=", which documents without the field meet.
     """
+    if not where and not sort:
+        return ()
     conditions = [each for each in _conditions(where) if each.operator == UNEQUAL or not hits]
     name = (sort or "").removeprefix("-")
     is_sorted = bool(name) and any(field_value(hit.fields, name) is not None for hit in hits)

@@ -19,6 +19,7 @@ from cr5.errors import Cr5Error
 from cr5.features.counts import count_words
 from cr5.features.tokeniser import Tokeniser
 from cr5.hashing import digest, hash_texts
+from cr5.index.recent import cached_for_recent_texts
 from cr5.message_parts import quoted
 
 TITLE_WEIGHT = 3  # a title counts as if it occurred this many times in the text
@@ -26,8 +27,7 @@ OPENING_WEIGHT = 2  # how often the opening of a text, which tends to name its s
 OPENING_WORDS = 20
 OPENING_CHARACTERS = 80  # length of the opening of a text without spaces
 OPENING_SCAN_CHARACTERS = 4 * OPENING_WORDS * 10  # characters in which the words of an opening are looked for
-SHORT_CHARACTERS, LONG_CHARACTERS = 100, 4000  # up to which a text is short, and long; longer ones are not remembered
-RECENT_SHORT, RECENT_LONG, RECENT_LANGUAGES = 2**13, 2**10, 64  # texts of each language whose words are remembered
+RECENT_LANGUAGES, RECENT_TEXTS = 64, 2**10  # languages, and texts of each beside titles, whose words are remembered
 
 
 @dataclass(frozen=True)
@@ -98,22 +98,12 @@ def _key(term: str, lang: str) -> int:
 
 @lru_cache(RECENT_LANGUAGES)
 def word_finder(tokeniser: Tokeniser, lang: str) -> Callable[[str], Mapping[str, int]]:
-    """A function that gives the words of a title or text, each once, in order and numbered.
-
-    It remembers those of recent texts, if they are not very long.
-    """
+    """A function that gives the words of a title or text, each once, in order and numbered."""
 
     def find(text: str) -> Mapping[str, int]:
         return {word: number for number, word in enumerate(dict.fromkeys(tokeniser.words(text, lang)))}
 
-    of_short, of_long = lru_cache(RECENT_SHORT)(find), lru_cache(RECENT_LONG)(find)
-
-    def find_or_recall(text: str) -> Mapping[str, int]:
-        if len(text) <= SHORT_CHARACTERS:
-            return of_short(text)
-        return of_long(text) if len(text) <= LONG_CHARACTERS else find(text)
-
-    return find_or_recall
+    return cached_for_recent_texts(find, RECENT_TEXTS)
 
 
 def count_terms(

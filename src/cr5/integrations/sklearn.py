@@ -1,5 +1,6 @@
 """A transformer for scikit-learn: texts in any language -> rows that a classifier, regressor or clustering takes."""
 
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -41,7 +42,14 @@ _ABOUT_DOCUMENTS = (CountryCode, DocumentsLeftOut, FewDocuments, LanguageLeftOut
 
 @contextmanager
 def _warning_once(issued: set[type[Warning]]) -> Iterator[None]:
-    """Of each class of warnings about documents, issue those of the first fit alone; ``issued`` are these classes."""
+    """Of each class of warnings about documents, issue those of the first fit alone; ``issued`` are these classes.
+
+    Fits in other threads than the main one issue all: recording warnings changes the whole process, and two recordings
+    that overlap would swallow all later ones.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

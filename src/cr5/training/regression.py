@@ -99,8 +99,8 @@ class _Regression(Operators):
 
     def image_means(self, name: str) -> list[Array]:
         """With the shared intercept nothing is centred."""
-        means = super().image_means(name)
-        return [np.zeros_like(row) for row in means] if self.shared_intercept else means
+        nothing = [np.zeros(len(self.targets_squared))] * len(self.engine.langs)
+        return nothing if self.shared_intercept else super().image_means(name)
 
     def residual_length(self) -> float:
         """W = J R, R = X'C(T - X K Z) - ridge Z: one product with X'. The length of R in the preconditioner's norm."""

@@ -26,6 +26,7 @@ EXTRA_FIELDS = [pa.field("slot", pa.int64()), pa.field("row", pa.uint64())]
 ENVIRONMENT = {  # LanceDB reads these settings from the environment only; the user's values take precedence
     "LANCE_DEFAULT_IO_BUFFER_SIZE": str(2**26),  # bytes that a scan reads ahead, instead of 2 GB
     "LANCE_INCLUDE_VECTOR_CENTROIDS": "false",  # avoids a warning about statistics
+    "LANCEDB_LOG": "error",  # and one about a compaction that another writer has interrupted, on standard error
 }
 
 
