@@ -24,8 +24,9 @@ from serving import JSON, QUERY, StartServer, error_message
 from starlette.testclient import TestClient
 
 from cr5 import Cr5
-from cr5.index import Index, IndexedDocument, Query
+from cr5.index import Index, IndexedDocument, Query, filters
 from cr5.server import handlers
+from cr5.server.errors import HttpError, validation_error
 from cr5.server.large_requests import batches
 from cr5.server.limits import MAX_EXPLAINED_CHARS, MAX_REQUEST_CHARS
 
@@ -166,6 +167,41 @@ def test_a_text_of_marks_that_are_not_in_order_is_normalised_in_parts(
     text = QUERY + "\u0301\u0323" * 4000
     body = {"q": text, "lang": "aa"} if path == "/search" else texts_for(path, [text])
     assert client.post(path, json=body).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "fact"),
+    [
+        ("/search", {"q": "a"} | {f"x{i}": i for i in range(1000)}, 422, "'x0' is not a parameter"),
+        ("/search", {"q": "a", "in": [1] * 1000}, 422, "in.0 is 1; it must be a string"),
+        ("/embed", {"lang": "aa", "texts": [1] * 1000}, 422, "texts.0 is 1; it must be a string"),
+        ("/documents", {"documents": [1] * 1000}, 422, "documents.0 is 1"),
+        ("/documents", {"documents": [{f"x{i}": i for i in range(1000)}]}, 422, "documents.0.concept is missing"),
+        ("/v1/embeddings", {"input": [[1]] * 1000}, 400, "input.0 is not a string"),
+    ],
+)  # fmt: skip
+def test_a_body_with_many_errors_is_refused_at_the_first(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], status: int, fact: str
+) -> None:
+    counts = list[int]()
+
+    def counted(errors: Sequence[Any]) -> HttpError:
+        counts.append(len(errors))
+        return validation_error(errors)
+
+    monkeypatch.setattr("cr5.server.app.validation_error", counted)
+    answer = client.post(path, json=body)
+    assert answer.status_code == status
+    assert fact in answer.text
+    assert counts[0] <= 4
+
+
+def test_a_filter_of_too_many_fields_is_refused_before_it_is_parsed(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "_parse_condition", None)
+    answer = client.post("/search", json={"q": QUERY, "where": {f"field{i}": i for i in range(1000)}})
+    assert error_message(answer, 422) == "where has 1,000 conditions; the most are 32"
 
 
 def test_a_request_for_too_much_is_refused(client: TestClient) -> None:
