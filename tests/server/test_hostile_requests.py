@@ -9,7 +9,7 @@ import sys
 import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from cr5.index import Index, IndexedDocument, Query, filters
 from cr5.server import handlers
 from cr5.server.errors import HttpError, validation_error
 from cr5.server.large_requests import batches
-from cr5.server.limits import MAX_EXPLAINED_CHARS, MAX_REQUEST_CHARS
+from cr5.server.limits import LONG_QUERY_CHARS, MAX_EXPLAINED_CHARS, MAX_REQUEST_CHARS
 
 pytestmark = pytest.mark.slow
 
@@ -287,6 +287,28 @@ def test_large_requests_that_compute_at_the_same_time_are_limited(
         release.set()
         assert first.result().status_code == 200
     assert client.post(path, json=large).status_code == 200
+
+
+def test_long_queries_keep_no_short_one_waiting(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, search, release = start_server(threads=4, max_concurrent_requests=32), handlers.search, threading.Event()
+    waiting = threading.Semaphore(0)
+
+    def slow(state: Any, request: Any) -> Any:
+        if len(request.q) > LONG_QUERY_CHARS:
+            waiting.release()
+            assert release.wait(60)
+        return search(state, request)
+
+    monkeypatch.setattr(handlers, "search", slow)
+    body = {"q": "a " * LONG_QUERY_CHARS, "lang": "aa"}
+    with ThreadPoolExecutor(9) as senders:
+        answers = [senders.submit(client.post, "/search", json=body) for _ in range(9)]
+        assert waiting.acquire(timeout=60)
+        refused = next(answer for answer in as_completed(answers, 60)).result()
+        assert "too many requests" in error_message(refused, 503)
+        assert client.get("/search", params={"q": QUERY}).status_code == 200
+        release.set()
+        assert sorted(answer.result().status_code for answer in answers) == [200] * 8 + [503]
 
 
 def texts_for(path: str, texts: list[str]) -> dict[str, Any]:

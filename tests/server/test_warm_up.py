@@ -112,7 +112,7 @@ def test_the_garbage_collector_passes_over_the_objects_of_the_start(
 
     monkeypatch.setattr(process, "create_app", closed)
     monkeypatch.setattr(process, "HttpServer", WarmServer)
-    monkeypatch.setattr(process.logs, "configure", lambda *_: None)
+    monkeypatch.setattr("cr5.server.logs.configure", lambda *_: None)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with socket.socket() as listening:
         process.ServerProcess(index_folder, ServerSettings())(listening)
