@@ -9,7 +9,7 @@ import sys
 import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,11 @@ from serving import JSON, QUERY, StartServer, error_message
 from starlette.testclient import TestClient
 
 from cr5 import Cr5
-from cr5.index import Index, IndexedDocument, Query
+from cr5.index import Index, IndexedDocument, Query, filters
 from cr5.server import handlers
+from cr5.server.errors import HttpError, validation_error
 from cr5.server.large_requests import batches
-from cr5.server.limits import MAX_EXPLAINED_CHARS, MAX_REQUEST_CHARS
+from cr5.server.limits import LONG_QUERY_CHARS, MAX_EXPLAINED_CHARS, MAX_REQUEST_CHARS
 
 pytestmark = pytest.mark.slow
 
@@ -168,6 +169,41 @@ def test_a_text_of_marks_that_are_not_in_order_is_normalised_in_parts(
     assert client.post(path, json=body).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "status", "fact"),
+    [
+        ("/search", {"q": "a"} | {f"x{i}": i for i in range(1000)}, 422, "'x0' is not a parameter"),
+        ("/search", {"q": "a", "in": [1] * 1000}, 422, "in.0 is 1; it must be a string"),
+        ("/embed", {"lang": "aa", "texts": [1] * 1000}, 422, "texts.0 is 1; it must be a string"),
+        ("/documents", {"documents": [1] * 1000}, 422, "documents.0 is 1"),
+        ("/documents", {"documents": [{f"x{i}": i for i in range(1000)}]}, 422, "documents.0.concept is missing"),
+        ("/v1/embeddings", {"input": [[1]] * 1000}, 400, "input.0 is not a string"),
+    ],
+)  # fmt: skip
+def test_a_body_with_many_errors_is_refused_at_the_first(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], status: int, fact: str
+) -> None:
+    counts = list[int]()
+
+    def counted(errors: Sequence[Any]) -> HttpError:
+        counts.append(len(errors))
+        return validation_error(errors)
+
+    monkeypatch.setattr("cr5.server.app.validation_error", counted)
+    answer = client.post(path, json=body)
+    assert answer.status_code == status
+    assert fact in answer.text
+    assert counts[0] <= 4
+
+
+def test_a_filter_of_too_many_fields_is_refused_before_it_is_parsed(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filters, "_parse_condition", None)
+    answer = client.post("/search", json={"q": QUERY, "where": {f"field{i}": i for i in range(1000)}})
+    assert error_message(answer, 422) == "where has 1,000 conditions; the most are 32"
+
+
 def test_a_request_for_too_much_is_refused(client: TestClient) -> None:
     for parameters in ({"k": 101}, {"k": 10**30}, {"k": -1}, {"offset": 10**9}, {"k": 100, "offset": 901}):
         answer = client.post("/search", content=json.dumps({"q": "a"} | parameters), headers=JSON)
@@ -251,6 +287,28 @@ def test_large_requests_that_compute_at_the_same_time_are_limited(
         release.set()
         assert first.result().status_code == 200
     assert client.post(path, json=large).status_code == 200
+
+
+def test_long_queries_keep_no_short_one_waiting(start_server: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, search, release = start_server(threads=4, max_concurrent_requests=32), handlers.search, threading.Event()
+    waiting = threading.Semaphore(0)
+
+    def slow(state: Any, request: Any) -> Any:
+        if len(request.q) > LONG_QUERY_CHARS:
+            waiting.release()
+            assert release.wait(60)
+        return search(state, request)
+
+    monkeypatch.setattr(handlers, "search", slow)
+    body = {"q": "a " * LONG_QUERY_CHARS, "lang": "aa"}
+    with ThreadPoolExecutor(9) as senders:
+        answers = [senders.submit(client.post, "/search", json=body) for _ in range(9)]
+        assert waiting.acquire(timeout=60)
+        refused = next(answer for answer in as_completed(answers, 60)).result()
+        assert "too many requests" in error_message(refused, 503)
+        assert client.get("/search", params={"q": QUERY}).status_code == 200
+        release.set()
+        assert sorted(answer.result().status_code for answer in answers) == [200] * 8 + [503]
 
 
 def texts_for(path: str, texts: list[str]) -> dict[str, Any]:

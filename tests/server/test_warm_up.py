@@ -1,15 +1,22 @@
 """The warm-up: once /ready says so, typical requests load and compile nothing more."""
 
+import gc
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import madeup
 import pytest
 from serving import QUERY
 
 from cr5.index import Index
+from cr5.server import process
+from cr5.server.readiness import Readiness
+from cr5.server.settings import ServerSettings
 from cr5.server.warm_up import misspelt
 
 pytestmark = pytest.mark.slow
@@ -85,3 +92,31 @@ def test_the_misspelt_word_of_the_warm_up_is_in_no_language(index_folder: Path) 
     with Index.open(index_folder) as index:
         found = index.search(misspelt(madeup.text("aa", [3])), "aa")
         assert found.query.coverage.known < 1
+
+
+class WarmServer:
+    """A server that is warm at once, and then stops."""
+
+    def __init__(self, config: object, settings: object, readiness: Readiness, **options: object) -> None:
+        self._readiness = readiness
+
+    def run(self, sockets: object) -> None:
+        self._readiness.set_warm()
+
+
+def test_the_garbage_collector_passes_over_the_objects_of_the_start(
+    index_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(index: Index, *others: Any) -> None:
+        index.close()
+
+    monkeypatch.setattr(process, "create_app", closed)
+    monkeypatch.setattr(process, "HttpServer", WarmServer)
+    monkeypatch.setattr("cr5.server.logs.configure", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with socket.socket() as listening:
+        process.ServerProcess(index_folder, ServerSettings())(listening)
+    try:
+        assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.unfreeze()

@@ -77,14 +77,14 @@ class Filter:
             return where
         if not isinstance(where, Mapping):
             raise Cr5Error(f"`where` is {describe(where)}; give a mapping from fields to conditions, {{'year': 2019}}")
+        _require_few_conditions(len(where))  # each field has at least one
         conditions = []
         for name, condition in where.items():
             if not isinstance(name, str) or not 0 < len(name) <= 2 * MAX_NAME_CHARS + 1:
                 raise Cr5Error(f"`where` has a condition on the field {describe(name)}; name a field by a string")
             _scalar(name, "the name of a field in `where`")
             conditions += _parse_condition(name, condition)
-        if len(conditions) > MAX_CONDITIONS:
-            raise Cr5Error(f"`where` has {len(conditions):,} conditions; the most are {MAX_CONDITIONS}")
+        _require_few_conditions(len(conditions))
         return cls(tuple(conditions))
 
     @classmethod
@@ -118,6 +118,11 @@ def field_value(fields: Mapping[str, Any], name: str, default: object = None) ->
     if value is _MISSING and path and isinstance(outer := fields.get(path[0]), Mapping):
         value = outer.get(path[1], _MISSING)
     return default if value is _MISSING else value
+
+
+def _require_few_conditions(count: int) -> None:
+    if count > MAX_CONDITIONS:
+        raise Cr5Error(f"`where` has {count:,} conditions; the most are {MAX_CONDITIONS}")
 
 
 def _path(name: str) -> tuple[str, str] | None:

@@ -25,6 +25,7 @@ from cr5.message_parts import quoted
 from cr5.server import handlers, openai_api, schemas
 from cr5.server.errors import INVALID_JSON, HttpError, validation_error
 from cr5.server.large_requests import LargeRequests, require_few_characters
+from cr5.server.limits import LONG_QUERY_CHARS
 from cr5.server.metrics import CONTENT_TYPE, Metrics
 from cr5.server.middleware import OPEN_PATHS, RequestMiddleware, too_busy
 from cr5.server.query_parameters import declare_parameters, parse_parameters
@@ -93,6 +94,10 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
     async def read(handler: Handler) -> Response:
         return await pools.read(partial(handler, state))
 
+    async def search_for(request: schemas.SearchRequest | schemas.SearchBody) -> Response:
+        is_long = len(request.q) > LONG_QUERY_CHARS
+        return await pools.read(partial(handlers.search, state, request), is_long=is_long)
+
     async def encode(handler: Handler, texts: Sequence[str] = (), name: str = "") -> Response:
         require_few_characters(texts, name)
         return await _respond(pools.encoders, settings.timeout_seconds, partial(handler, state), large.admit(texts))
@@ -107,12 +112,12 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
     @app.get("/search", response_model=schemas.SearchResponse, openapi_extra=declare_parameters(schemas.SearchRequest))
     async def search(request: Request) -> Response:
         """Find documents in any language for a text in any language."""
-        return await read(partial(handlers.search, request=parse_parameters(schemas.SearchRequest, request)))
+        return await search_for(parse_parameters(schemas.SearchRequest, request))
 
     @app.post("/search", response_model=schemas.SearchResponse)
     async def search_by_body(request: schemas.SearchBody) -> Response:
         """Find documents in any language, with the parameters in a body."""
-        return await read(partial(handlers.search, request=request))
+        return await search_for(request)
 
     @app.get(
         "/similar", response_model=schemas.SearchResponse, openapi_extra=declare_parameters(schemas.SimilarRequest)
@@ -208,30 +213,33 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
 class _Pools:
     """Threads for each kind of work, so that none of them can hold up the others.
 
-    Encoding needs no store, so it goes on while readers wait for a database. There is one writer, because an index
-    takes one write at a time.
+    Encoding needs no store, so it goes on while readers wait for a database. Searches with long queries, which compute
+    for up to a second, have threads of their own. There is one writer, because an index takes one write at a time.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self.readers = ThreadPoolExecutor(settings.threads, "cr5-reader")
+        self.long_readers = ThreadPoolExecutor(max(1, settings.threads // 4), "cr5-long-reader")
         self.encoders = ThreadPoolExecutor(settings.threads, "cr5-encoder")
         self.index_checker = ThreadPoolExecutor(1, "cr5-index-check")
         self.writer = ThreadPoolExecutor(1, "cr5-writer")
-        self._reading = 0
+        self._reading = {self.readers: 0, self.long_readers: 0}
         self._index_check: asyncio.Future[Response] | None = None
         # Reads that wait for a slow store must not use up all requests that the server accepts.
-        self._max_reading = max(settings.threads, settings.max_concurrent_requests * 3 // 4)
+        most = settings.max_concurrent_requests
+        self._max_reading = {self.readers: max(settings.threads, most // 2), self.long_readers: max(1, most // 4)}
 
-    async def read(self, work: Callable[[], BaseModel]) -> Response:
+    async def read(self, work: Callable[[], BaseModel], *, is_long: bool = False) -> Response:
         """The response of work in a reader thread, unless too many requests are waiting for one."""
-        if self._reading >= self._max_reading:
+        pool = self.long_readers if is_long else self.readers
+        if self._reading[pool] >= self._max_reading[pool]:
             raise too_busy()
-        self._reading += 1
+        self._reading[pool] += 1
         try:
-            return await _respond(self.readers, self._settings.timeout_seconds, work)
+            return await _respond(pool, self._settings.timeout_seconds, work)
         finally:
-            self._reading -= 1
+            self._reading[pool] -= 1
 
     async def check_index(self, work: Callable[[], BaseModel]) -> Response:
         """The response of a check of the index; requests that arrive while one is running share its result."""
@@ -242,7 +250,7 @@ class _Pools:
 
     async def shutdown(self) -> None:
         """Cancel what has not begun, and wait a while for a write to finish."""
-        for pool in (self.readers, self.encoders, self.index_checker):
+        for pool in (self.readers, self.long_readers, self.encoders, self.index_checker):
             pool.shutdown(wait=False, cancel_futures=True)
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.to_thread(self.writer.shutdown), self._settings.shutdown_seconds)

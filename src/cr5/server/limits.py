@@ -1,6 +1,7 @@
 """The limits on what one request may contain."""
 
 MAX_QUERY_CHARS = 10_000
+LONG_QUERY_CHARS = 1000  # searches with longer queries have threads of their own
 MAX_TEXT_CHARS = 1_000_000
 MAX_REQUEST_CHARS = 1_000_000  # characters of all texts of one request
 LARGE_REQUEST_CHARS = 100_000  # requests with more characters are limited in number
