@@ -121,6 +121,7 @@ class HybridSearch:
         found = self.find_in_query_language(weighted, dense_limit, self.where)
         vector, candidates = self.query.vector, found if self.includes_query_lang else self.read_candidates([])
         if self.other_langs:
+            self.snapshot.store.expect_terms(self.query.tokens, self.other_langs)
             for lang in self.other_langs:
                 queries[lang] = match_literally(self.snapshot.store, weighted, self.query.tokens, lang)
             # The filter restricts what is shown, but not which documents serve as feedback.

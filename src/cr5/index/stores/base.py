@@ -304,6 +304,9 @@ class Store(ABC):
         frequencies = self._document_frequencies(names, lang) if valid_keys([lang]) else [0] * len(names)
         return dict(zip(names, frequencies, strict=True))
 
+    def expect_terms(self, terms: Collection[str], langs: Sequence[str]) -> None:  # noqa: B027
+        """Prepare for questions about the frequencies of terms in several languages, if that makes them faster."""
+
     @abstractmethod
     def term_dictionaries(self, lang: str) -> list[TermDictionary]:
         """The words of a language's terms, in parts that may overlap; also words that only deleted rows had."""

@@ -9,8 +9,9 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +23,16 @@ from cr5.index.stores.base import ANN_MIN_ROWS, FullTextStats, Location, Restric
 from cr5.index.stores.postgres_database import Database, Timeouts, without_password
 from cr5.index.stores.postgres_filters import CREATE_FIELDS, Conditions, conditions_for
 from cr5.index.stores.postgres_full_text import BM25_QUERY, CREATE_WORDS, PostgresFullText, bm25_parameters
-from cr5.index.stores.rows import TEXT_COLUMNS, Floats, make_schema, take_best, to_lists, to_matrix
+from cr5.index.stores.postgres_state import SearchState, SharedState
+from cr5.index.stores.rows import TEXT_COLUMNS, Floats, make_schema, take_best, to_lists, to_matrix, valid_keys
 from cr5.index.terms import QueryKeys, TermCounts, term_keys
-from cr5.retrieval.word_forms import TermDictionary
+from cr5.retrieval.word_forms import LanguageForms, TermDictionary
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
     from psycopg.sql import Composed
+
+Value = TypeVar("Value")
 
 MAX_RANK = 4000  # the largest half-precision vector that pgvector can index
 HNSW_M, HNSW_EF_CONSTRUCTION = 16, 100
@@ -120,9 +124,21 @@ class PostgresStore(Store):
         super().__init__(schema)
         self._database, self._ann_min_rows = database, ann_min_rows
         self._full_text, self._has_fields = PostgresFullText(database), False
+        self._shared_state = SharedState(database)
+        self._state: SearchState | None = None  # of a pinned store
 
     def __repr__(self) -> str:
         return f"PostgresStore({str(self._database)!r}, {self._database.table!r})"
+
+    def pinned(self) -> "PostgresStore":
+        """This store for one search, which remembers statistics as long as the database does not change."""
+        pinned = copy(self)
+        pinned._state = SearchState(self._shared_state)
+        return pinned
+
+    def _remember(self, key: object, read: Callable[[], Value]) -> Value:
+        """What a function reads; a pinned store reads it only if it is not remembered."""
+        return read() if self._state is None else self._state.get(key, read)
 
     def _upsert(self, table: pa.Table, terms: TermCounts | None) -> None:
         names = [name for name in table.column_names if name != "hubness"]
@@ -203,39 +219,61 @@ class PostgresStore(Store):
         self, vectors: Floats, k: int, restriction: Restriction, columns: list[str], exact: bool
     ) -> list[pa.Table]:
         results, conditions = [], conditions_for(*restriction)
-        with self._database.connection() if exact else self._database.reading() as connection, connection.transaction():
-            use_graph = not exact and self._should_use_graph(connection, conditions)
+        use_graph = not exact and self._should_use_graph(restriction, conditions)
+        with self._database.connection() if exact else self._database.reading() as connection:
             for vector in vectors:
-                rows = self._nearest_to(connection, vector, k, conditions, columns, use_graph=use_graph)
-                if use_graph and rows.num_rows < k:  # the graph search ended too early, or there are fewer rows
+                if use_graph:
+                    with connection.transaction():  # for which the settings of the search are made
+                        rows = self._nearest_to(connection, vector, k, conditions, columns, use_graph=True)
+                # Without the graph, or if its search ended too early, or there are fewer rows.
+                if not use_graph or rows.num_rows < k:
                     rows = self._nearest_to(connection, vector, k, conditions, columns, use_graph=False)
                 results.append(rows)
         return results
 
     def _search_terms(self, words: QueryKeys, lang: str, k: int, columns: list[str], where: Filter | None) -> pa.Table:
+        stats = self.full_text_stats().get(lang)
+        if stats is None:
+            return take_best(self._table([], columns), np.empty(0, np.float32), k, "bm25")
         with self._database.reading() as connection, connection.cursor(binary=True) as cursor:
-            if not self._full_text.exist(connection):
-                return take_best(self._table([], columns), np.empty(0, np.float32), k, "bm25")
             clause, parameters = conditions_for(None, where)
             restriction = f"JOIN (SELECT id FROM {{documents}} {clause}) AS restriction USING (id)" if where else ""
             best = f"{BM25_QUERY.replace('{restriction}', restriction)} AS best JOIN {{documents}} USING (id)"
             query = self._select([*columns, "bm25"], "ORDER BY bm25 DESC, id", best)
-            rows = cursor.execute(query, bm25_parameters(words, lang, k) | parameters).fetchall()
+            rows = cursor.execute(query, bm25_parameters(words, stats.mean_length, k) | parameters).fetchall()
         scores = np.array([row[-1] for row in rows], np.float32)
         return take_best(self._table([row[:-1] for row in rows], columns), scores, k, "bm25")
 
     def _document_frequencies(self, terms: list[str], lang: str) -> list[int]:
+        if self._state is None:
+            return self._read_frequencies({lang: terms})[lang]
+        return self._state.frequencies({lang: terms}, self._read_frequencies)[lang]
+
+    def expect_terms(self, terms: Collection[str], langs: Sequence[str]) -> None:
+        if self._state is not None:
+            names = list(dict.fromkeys(terms))
+            self._state.frequencies(dict.fromkeys(valid_keys(langs), names), self._read_frequencies)
+
+    def _read_frequencies(self, terms: dict[str, list[str]]) -> dict[str, list[int]]:
+        """The document frequencies of terms by language, by one statement."""
+        keys = np.concatenate([term_keys(own, lang) for lang, own in terms.items()])
         with self._database.reading() as connection:
-            frequencies = self._full_text.document_frequencies(connection, term_keys(terms, lang))
-            return [int(frequency) for frequency in frequencies]
+            frequencies = iter(self._full_text.document_frequencies(connection, keys).tolist())
+        return {lang: [next(frequencies) for _ in own] for lang, own in terms.items()}
 
     def term_dictionaries(self, lang: str) -> list[TermDictionary]:
         with self._database.reading() as connection:
             return self._full_text.term_dictionaries(connection, lang)
 
+    def word_forms(self, lang: str) -> LanguageForms:
+        return self._remember(("forms", lang), lambda: super(PostgresStore, self).word_forms(lang))
+
     def full_text_stats(self) -> dict[str, FullTextStats]:
-        with self._database.reading() as connection:
-            return self._full_text.stats(connection)
+        def read() -> dict[str, FullTextStats]:
+            with self._database.reading() as connection:
+                return self._full_text.stats(connection)
+
+        return self._remember("full text", read)
 
     def ids_without_terms(self) -> list[str]:
         with self._database.connection() as connection:
@@ -321,17 +359,27 @@ class PostgresStore(Store):
             )
         return pa.Table.from_arrays(arrays, schema=pa.schema([self.schema.field(name) for name in names]))
 
-    def _should_use_graph(self, connection: "Connection[Any]", conditions: Conditions) -> bool:
+    def _should_use_graph(self, restriction: Restriction, conditions: Conditions) -> bool:
         """Whether the graph exists, and too many rows meet the conditions to compare all of them."""
-        if not self._has_graph(connection):
-            return False
-        if not conditions.clause:
-            return True
         query = self._database.sql(
             f"SELECT count(*) FROM (SELECT FROM {{documents}} {conditions.clause} LIMIT %(limit)s) AS limited"
         )
         parameters = conditions.parameters | {"limit": self._ann_min_rows}
-        return bool(_fetch_one(connection.execute(query, parameters))[0] >= self._ann_min_rows)
+
+        def has_graph() -> bool:
+            with self._database.reading() as connection:
+                return self._has_graph(connection)
+
+        def has_many() -> bool:
+            with self._database.reading() as connection:
+                return bool(_fetch_one(connection.execute(query, parameters))[0] >= self._ann_min_rows)
+
+        if not self._remember("graph", has_graph):
+            return False
+        if restriction.where is not None:  # there are too many filters to remember
+            return has_many()
+        langs = restriction.langs
+        return langs is None or self._remember(("many rows", *sorted(langs)), has_many)
 
     def _nearest_to(
         self,
@@ -354,8 +402,8 @@ class PostgresStore(Store):
                 "hnsw.max_scan_tuples": 2**31 - 1,
                 "hnsw.scan_mem_multiplier": 16,
             }
-            for name, value in settings.items():
-                connection.execute("SELECT set_config(%s, %s, true)", [name, str(value)])
+            calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+            connection.execute(f"SELECT {calls}")
         inner = f"""(
             SELECT * FROM (
                 SELECT id, -(vector <#> %(query)s::vector) AS cosine FROM {{documents}} {conditions.clause}

@@ -40,22 +40,21 @@ BM25_QUERY = f"""(
         SELECT * FROM unnest(%(keys)s::bigint[], %(boosts)s::float8[], %(words)s::int[], %(weights)s::float8[])
         AS terms (key, boost, word, weight)
     ),
-    collection AS (SELECT avg(length)::float8 AS mean FROM {{words}} WHERE lang = %(lang)s),
     found AS (
         SELECT word, weight, id, length, sum(boost * count) AS tf
         FROM query JOIN {{postings}} USING (key), unnest(slots, counts) AS posting (slot, count)
         JOIN {{words}} USING (slot) {{restriction}} GROUP BY word, weight, id, length
     )
-    SELECT id, sum(weight * tf / (tf + {K1} * (1 - {B} + {B} * length / mean))) AS bm25
-    FROM found, collection GROUP BY id ORDER BY bm25 DESC, id LIMIT %(k)s
+    SELECT id, sum(weight * tf / (tf + {K1} * (1 - {B} + {B} * length / %(mean)s::float8))) AS bm25
+    FROM found GROUP BY id ORDER BY bm25 DESC, id LIMIT %(k)s
 )"""
 
 
-def bm25_parameters(words: QueryKeys, lang: str, k: int) -> dict[str, Any]:
+def bm25_parameters(words: QueryKeys, mean_length: float, k: int) -> dict[str, Any]:
     """The parameters of BM25_QUERY: one row for each term, with the number and the weight of its word."""
     numbers = np.repeat(np.arange(len(words.weights)), np.diff(words.groups))
     values = {"boosts": words.boosts.tolist(), "words": numbers.tolist(), "weights": words.weights[numbers].tolist()}
-    return {"keys": _signed(words.keys), "lang": lang, "k": k} | values
+    return {"keys": _signed(words.keys), "mean": mean_length, "k": k} | values
 
 
 class PostgresFullText:
