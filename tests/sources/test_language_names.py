@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from cr5.corpus.documents import Document
+from cr5.corpus.reading import read as read_corpus
 from cr5.errors import CorpusError, Cr5Warning
+from cr5.sources.make_corpus import make_corpus
 from cr5.sources.registry import SOURCES
 
 VERSE = "GEN 1:1\tAu commencement\n"
@@ -77,3 +79,9 @@ def test_names_of_languages_in_attributes_and_headers_need_no_explanation(
 def test_an_unknown_name_is_an_error_that_says_how_to_explain_it(read: Callable[..., Iterator[Document]]) -> None:
     with pytest.raises(CorpusError, match=r"unit 1: 'anglais' is not .*, or say in `lang` which language it is"):
         list(read("tmx", None))
+
+
+def test_a_table_may_have_names_of_languages_and_so_may_the_selection(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("concept,lang,text\n1,English,dog\n1,Italian,cane\n1,dansk,hund\n")
+    make_corpus(SOURCES["table"], [tmp_path / "a.csv"], tmp_path / "out.jsonl", langs=["italian", "da"])
+    assert [document.lang for document in read_corpus(tmp_path / "out.jsonl")] == ["it", "da"]

@@ -32,7 +32,7 @@ Corpora = Annotated[
 SkippedList = Annotated[
     Path | None,
     typer.Option(
-        "--skipped", help="File to list everything in that is skipped, with its reason and place.", metavar="FILE"
+        "--skipped", help="File for a list of everything that is skipped, with its reason and place.", metavar="FILE"
     ),
 ]
 

@@ -6,7 +6,7 @@ Europarl.en-it.en, tatoeba.deu-eng.deu   one language of the pair before it
 newstest2019-ref.deu.txt                 NTREX and WMT: src and ref belong to the same test set
 eng_Latn.devtest                         FLORES: the language is the first part, before the split
 eng-engBSB.txt                           eBible: the language is the beginning
-en-fr.0-5000.txt, yacle.test.freq.2k.en-fr.tsv   dictionaries: a pair is one of the parts
+en-fr.0-5000.txt, yacle.test.freq.2k.en-fr.tsv, english-french.tsv   dictionaries: a pair is one of the parts
 """
 
 import re
@@ -29,6 +29,7 @@ _SIDE = re.compile(r"[-_.](?:src|ref)$")
 _SMALL_REGION = re.compile(r"[a-z]{3}[-_][a-z]{2}")  # fil-ph; and how-to, which could be Honi of Tonga
 # A pair may overlap the one before, as in wiki-en-fr.
 _PAIR = re.compile(r"(?<![A-Za-z0-9])(?=([A-Za-z]{2,3})[-_]([A-Za-z]{2,3})(?![A-Za-z0-9]))")
+_NAMED_PAIR = re.compile(r"(?<![^\W_])(?=([^\W\d_]{4,})[-_]([^\W\d_]{4,})(?![^\W_]))")
 
 
 def is_language_name(name: str, *, allow_unregistered: bool = False) -> bool:
@@ -91,4 +92,7 @@ def find_pair(name: str) -> tuple[str, str] | None:
     for _, *codes in pairs:
         if all(map(is_language_name, codes)):
             return codes[0], codes[1]
+    for match in _NAMED_PAIR.finditer(name):
+        if all(map(language_code, match.groups())):
+            return match[1], match[2]
     return next(((first, second) for start, first, second in pairs if start == 0), None)

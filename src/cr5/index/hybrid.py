@@ -47,6 +47,7 @@ from cr5._typing import Array, Ints
 from cr5.index.candidates import TITLE, VECTORS, WORDS, Candidates, best_first
 from cr5.index.filters import Where
 from cr5.index.passages import nearest_passages, search_passage_terms
+from cr5.index.quantities import split_quantities
 from cr5.index.query import Query
 from cr5.index.query_words import WeightedQuery, match_forms, match_literally
 from cr5.index.results import DOCUMENT_COLUMNS
@@ -102,6 +103,7 @@ class HybridSearch:
         self.query_lang = query.lang
         self.other_langs = [lang for lang in langs if lang != self.query_lang]
         self.includes_query_lang = self.query_lang in langs
+        self.tokens = split_quantities(query.tokens)
         self.column = {lang: i for i, lang in enumerate(snapshot.model.langs)}
 
     @cached_property
@@ -111,7 +113,7 @@ class HybridSearch:
 
     def run(self, *, only_words: bool = False) -> FoundCandidates:
         """All stages; with ``only_words``, documents in the language of the query by their words alone."""
-        weighted = match_forms(self.snapshot.store, self.query.tokens, self.query_lang)
+        weighted = match_forms(self.snapshot.store, self.tokens, self.query_lang)
         queries = {self.query_lang: weighted}
         if only_words:
             found = self.find_by_words(weighted, self.where) if self.includes_query_lang else self.read_candidates([])
@@ -123,7 +125,7 @@ class HybridSearch:
         if self.other_langs:
             self.snapshot.store.expect_terms(self.query.tokens, self.other_langs)
             for lang in self.other_langs:
-                queries[lang] = match_literally(self.snapshot.store, weighted, self.query.tokens, lang)
+                queries[lang] = match_literally(self.snapshot.store, weighted, self.tokens, lang)
             # The filter restricts what is shown, but not which documents serve as feedback.
             feedback = found if self.where is None else self.find_in_query_language(weighted, dense_limit, None)
             crosslingual, vector = self.find_in_other_languages(
@@ -158,10 +160,10 @@ class HybridSearch:
 
     def add_pair_bonus(self, candidates: Candidates, weighted: WeightedQuery) -> None:
         """Add a bonus to the best candidates for words that are neighbours both in the query and in the document."""
-        pairs = word_pairs(self.query.text, self.query.tokens, weighted)
+        pairs = word_pairs(self.query.text, self.tokens, weighted)
         best = best_first(candidates.evidence, candidates.ids, PAIR_DEPTH) if pairs else []
         position = {candidates.ids[i]: i for i in best}
-        most = PAIR_BONUS * informativeness(pairs, self.query.tokens, weighted) if pairs else 0.0
+        most = PAIR_BONUS * informativeness(pairs, self.tokens, weighted) if pairs else 0.0
         for row in self.snapshot.store.records(list(position), DOCUMENT_COLUMNS) if len(best) > 1 else []:
             i, self.records[row["id"]] = position[row["id"]], row
             bonus = most * share_of_pairs(pairs, row["title"], row["text"])

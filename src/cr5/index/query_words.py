@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from cr5.index.quantities import joined_quantities
 from cr5.index.stores.base import Store
 from cr5.index.terms import QueryKeys, QueryWord
 from cr5.retrieval.function_words import is_function_word
@@ -138,8 +139,11 @@ def match_forms(store: Store, tokens: Sequence[str], lang: str) -> WeightedQuery
     enough without them, and one of more than ``MAX_WORDS_WITH_FORMS`` words uses none. A form that is more
     common than the word counts less, in proportion to its inverse document frequency: "there" is unlikely to mean
     "the".
-    In a language where most words have accents, a query without any matches words with them fully.
+    In a language where most words have accents, a query without any matches words with them fully. A number and a unit
+    are also matched by both written as one word.
     """
+    joined = joined_quantities(tokens)
+    frequencies = store.document_frequencies({term for found in joined.values() for term in found}, lang)
     words = list(dict.fromkeys(tokens))
     known = store.word_forms(lang) if len(words) <= MAX_WORDS_WITH_FORMS else LanguageForms([])
     is_unaccented = known.is_accented and all(map(str.isascii, words))
@@ -163,7 +167,9 @@ def match_forms(store: Store, tokens: Sequence[str], lang: str) -> WeightedQuery
             form.word: form.boost * (1.0 if form.kind in full else reduced * min(1.0, idf[form.word] / weights[word]))
             for form in found
         }
-        query_words.append(QueryWord(weight, {word: 1.0} | matched))  # dictionaries leave out very long words
+        together = {term: 1.0 for term in joined.get(word, ()) if frequencies[term]}
+        # The word itself is added because dictionaries leave out very long ones.
+        query_words.append(QueryWord(weight, {word: 1.0} | matched | together))
     return WeightedQuery(lang, query_words, sum(query_weights), forms)
 
 
@@ -172,13 +178,17 @@ def match_literally(store: Store, in_query_language: WeightedQuery, tokens: Sequ
 
     A word weighs no more than in the language of the query: a common word there may happen to be rare here.
     """
-    words = list(dict.fromkeys(tokens))
-    frequencies, known = store.document_frequencies(words, lang), in_query_language.words
+    words, joined = list(dict.fromkeys(tokens)), joined_quantities(tokens)
+    together = {word for found in joined.values() for word in found}
+    frequencies, known = store.document_frequencies({*words, *together}, lang), in_query_language.words
     if not any(frequencies.values()):
         return WeightedQuery(lang, [QueryWord(word.weight, {}) for word in known], in_query_language.total, {})
     idf = store.inverse_document_frequencies(words, lang)
     matched = [
-        QueryWord(min(idf[word], same.weight), {word: 1.0} if frequencies[word] else {})
+        QueryWord(
+            min(idf[word], same.weight),
+            {term: 1.0 for term in (word, *joined.get(word, ())) if frequencies[term]},
+        )
         for word, same in zip(words, known, strict=True)
     ]
     return WeightedQuery(lang, matched, in_query_language.total, {})

@@ -24,18 +24,21 @@ class WordPair(NamedTuple):
 
 
 def word_pairs(text: str, tokens: Sequence[str], weighted: WeightedQuery) -> list[WordPair]:
-    """The pairs of neighbouring tokens of a query, each once, as they are written there and with a space between."""
+    """The pairs of neighbouring tokens of a query, each once, as they are written there and with a space between.
+
+    A pair that is a quantity is also one word, if documents have that: 500 ml, 500ml.
+    """
     if not 2 <= len(tokens) <= MAX_TOKENS:
         return []
-    weight = dict(zip(dict.fromkeys(tokens), (word.weight for word in weighted.words), strict=True))
+    words = dict(zip(dict.fromkeys(tokens), weighted.words, strict=True))
     line, position, pairs = normalise(text), 0, dict[frozenset[str], WordPair]()
     for first, second in pairwise(tokens):
         begin = line.find(first, position)
         middle = line.find(second, begin + len(first)) if begin >= 0 else -1
         written = line[begin : middle + len(second)] if middle >= 0 else f"{first} {second}"
         position = middle if middle >= 0 else position
-        pair = frozenset({written, f"{first} {second}"})
-        pairs[pair] = WordPair(pair, min(weight[first], weight[second]))
+        pair = frozenset({written, f"{first} {second}"} | ({first + second} & words[first].terms.keys()))
+        pairs[pair] = WordPair(pair, min(words[first].weight, words[second].weight))
     return [pair for pair in pairs.values() if pair.weight > 0]
 
 
