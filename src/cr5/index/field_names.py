@@ -25,9 +25,9 @@ def unknown_fields(store: Store, where: Where | None, sort: str | None, hits: Se
     """
     names = [each.name for each in _conditions(where) if each.operator == UNEQUAL or not hits]
     name = (sort or "").removeprefix("-")
-    has_value = any(field_value(hit.fields, name) is not None for hit in hits)
+    is_unknown = bool(name) and all(field_value(hit.fields, name) is None for hit in hits)
     types = _other_types(store, where) if names else ()
-    return types + _problems(store, "where", names) + _problems(store, "sort", [name] if name and not has_value else [])
+    return types + _problems(store, "where", names) + _problems(store, "sort", [name] if is_unknown else [])
 
 
 def warn_of_unknown(store: Store, where: Where | None) -> None:

@@ -141,16 +141,18 @@ class HybridSearch:
     def find_by_words(self, weighted: WeightedQuery, where: Where | None) -> Candidates:
         """The documents that have words of the query, with their relevance."""
         shares, passage_of = self.shares_of_matched_words(weighted, where), dict[str, int]()
-        for passage in search_passage_terms(self.snapshot, weighted.keys, weighted.lang, self.depth, where=where):
-            share = passage.bm25 / (weighted.total or 1.0)
-            if share > shares.get(passage.document_id, 0.0):
-                shares[passage.document_id], passage_of[passage.document_id] = share, passage.number
+        found = search_passage_terms(self.snapshot, weighted.keys, weighted.lang, self.depth, where=where)
+        total = weighted.total or 1.0
+        for (document_id, number), bm25 in found.items():
+            share = bm25 / total
+            if share > shares.get(document_id, 0.0):
+                shares[document_id], passage_of[document_id] = share, number
         candidates = self.read_candidates(_largest(shares, int(self.depth * TITLE_SHARE)))
         candidates.passages[:] = [passage_of.get(key, 0) for key in candidates.ids]
         parts = candidates.part_values
         parts[:, WORDS] = [shares[key] for key in candidates.ids]
         parts[:, TITLE] = (1 - parts[:, WORDS]) * self.score_titles(candidates, weighted) ** TITLE_POWER
-        candidates.evidence[:] = parts.sum(axis=1)
+        candidates.evidence[:] = candidates.total
         self.add_pair_bonus(candidates, weighted)
         parts *= (bounded(candidates.evidence) / np.where(candidates.evidence, candidates.evidence, 1))[:, None]
         return candidates

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticKnownError
+from typing_extensions import TypedDict  # which pydantic needs before Python 3.12
 
 from cr5.corpus.fields import MAX_FIELDS
 from cr5.index import Mode
@@ -219,18 +220,7 @@ class OpenAIErrorResponse(BaseModel):
     error: OpenAIError
 
 
-class DocumentFields(BaseModel):
-    """What hits and documents have in common."""
-
-    id: str
-    concept: str
-    lang: str
-    title: str
-    url: str
-    fields: dict[str, Any]
-
-
-class VersionResponse(BaseModel):
+class VersionResponse(TypedDict):
     """Another document of the concept of a hit; ``score`` is null if it was not found itself."""
 
     id: str
@@ -239,7 +229,7 @@ class VersionResponse(BaseModel):
     score: float | None
 
 
-class HitResponse(DocumentFields):
+class HitResponse(TypedDict):
     """A document that was found; x and y are its position on the map.
 
     ``parts`` are what words, title and vectors add to the score, in the modes hybrid and lexical. ``passage`` is the
@@ -247,6 +237,13 @@ class HitResponse(DocumentFields):
     the words of the document that match those of the query, in lower case. ``versions`` are there with ``group``.
     """
 
+    # A dict, because making an object of pydantic takes as long as finding a hit.
+    id: str
+    concept: str
+    lang: str
+    title: str
+    url: str
+    fields: dict[str, Any]
     snippet: str
     score: float
     cosine: float
@@ -301,9 +298,15 @@ class ExplainResponse(BaseModel):
     pairs: list[tuple[str, str, float]]
 
 
-class DocumentResponse(DocumentFields):
+class DocumentResponse(BaseModel):
     """A document as it was added."""
 
+    id: str
+    concept: str
+    lang: str
+    title: str
+    url: str
+    fields: dict[str, Any]
     text: str
 
 
