@@ -23,11 +23,13 @@ def unknown_fields(store: Store, where: Where | None, sort: str | None, hits: Se
 
     Fields whose condition a hit meets are not looked up, except for "!=", which documents without the field meet.
     """
+    if not where and not sort:
+        return ()
     names = [each.name for each in _conditions(where) if each.operator == UNEQUAL or not hits]
     name = (sort or "").removeprefix("-")
-    is_unknown = bool(name) and all(field_value(hit.fields, name) is None for hit in hits)
+    has_value = any(field_value(hit.fields, name) is not None for hit in hits)
     types = _other_types(store, where) if names else ()
-    return types + _problems(store, "where", names) + _problems(store, "sort", [name] if is_unknown else [])
+    return types + _problems(store, "where", names) + _problems(store, "sort", [name] if name and not has_value else [])
 
 
 def warn_of_unknown(store: Store, where: Where | None) -> None:
