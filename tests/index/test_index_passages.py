@@ -167,7 +167,7 @@ def assert_up_to_date(index: Index, documents: list[Document]) -> None:
     found = search_passage_terms(
         index._active, [QueryWord(1.0, {madeup.word("aa", i): 1.0}) for i in range(250)], "aa", 1000
     )
-    assert {f"{hit.document_id}\x1f{hit.number}" for hit in found} == {
+    assert {f"{document_id}\x1f{number}" for document_id, number in found} == {
         row_id for row_id, (document, _) in expected.items() if document.lang == "aa"
     }
     assert index.about()["passages"] == len(expected)
@@ -206,8 +206,8 @@ def test_passages_are_ranked_by_bm25_of_their_words_and_those_of_the_title(index
     words = [QueryWord(weight, {term: 1.0}) for term, weight in terms.items()]
     for k in (3, 100):
         found = search_passage_terms(index._active, words, "aa", k)
-        names = [f"{hit.document_id}\x1f{hit.number}" for hit in found]
-        assert_best(names, [hit.bm25 for hit in found], bm25(held, words, "aa"), k)
+        names = [f"{document_id}\x1f{number}" for document_id, number in found]
+        assert_best(names, list(found.values()), bm25(held, words, "aa"), k)
 
 
 def test_a_filter_chooses_passages_by_the_fields_of_their_document(index: Index) -> None:
@@ -219,7 +219,8 @@ def test_a_filter_chooses_passages_by_the_fields_of_their_document(index: Index)
     words = [QueryWord(1.0, {word: 1.0}) for word in set(LONG[0].text.split())]
     for where, ids in (({"number": 3}, {"aa:L3"}), ({"number": {"<": 2}}, {"aa:L0", "aa:L1"}), ({"number": 9}, set())):
         assert {hit.document_id for hit in nearest_passages(index._active, vector, 50, where=where)} == ids
-        assert {hit.document_id for hit in search_passage_terms(index._active, words, "aa", 50, where=where)} <= ids
+        found = search_passage_terms(index._active, words, "aa", 50, where=where)
+        assert {document_id for document_id, _ in found} <= ids
 
 
 def test_passages_follow_documents_that_change_or_are_deleted(index: Index) -> None:
@@ -264,7 +265,7 @@ def test_an_index_without_passages_has_none(tmp_path: Path, model_folder: Path, 
         index.refresh()
         assert (index.about()["passages"], index.about()["outdated"]) == (0, None)
         assert nearest_passages(index._active, index.query(LONG[0].text).vector, 3) == []
-        assert search_passage_terms(index._active, [QueryWord(1.0, {LONG[0].text.split()[0]: 1.0})], "aa", 3) == []
+        assert search_passage_terms(index._active, [QueryWord(1.0, {LONG[0].text.split()[0]: 1.0})], "aa", 3) == {}
         assert index.delete("aa:L0") == 1
 
 

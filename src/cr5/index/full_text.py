@@ -240,27 +240,22 @@ class FullTextReader:
         """As ``search``, with the numbers of documents across all segments instead of their ids."""
         from cr5.retrieval.postings import search_postings
 
-        language, found = self.language(lang), False
+        language = self.language(lang)
         if not language.documents or not len(words.keys):
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        arrays, k = (words.boosts, words.groups, words.weights), min(k, language.documents)
+        arrays, k = (words.keys, words.boosts, words.groups, words.weights), min(k, language.documents)
         best, best_scores = np.full(k, NO_DOCUMENT, np.int64), np.zeros(k, np.float32)
         for segment, saturations, first in zip(
             self._index.segments, language.saturations, self._first_documents, strict=True
         ):
-            begins, ends = segment.postings_of(words.keys)
-            if not ends.any():
-                continue
-            size, start, found = len(saturations), self._first(segment, lang), True
+            size, start = len(saturations), self._first(segment, lang)
             is_allowed = _ALL if allowed is None else slots_exist(allowed, segment.slots[start : start + size])
             zeros = self._take_zeros(size)
             search_postings(
-                segment.documents, segment.counts, begins, ends, *arrays, start, saturations, is_allowed, first + start,
-                zeros, best_scores, best,
+                segment.keys, segment.offsets, segment.documents, segment.counts, *arrays, start, saturations,
+                is_allowed, first + start, zeros, best_scores, best,
             )  # fmt: skip
             self._zeros.append(zeros)
-        if not found:
-            return best[:0], best_scores[:0]
         order = np.lexsort((best, -best_scores))[: np.count_nonzero(best_scores)]
         return best[order], best_scores[order]
 

@@ -143,17 +143,17 @@ class HybridSearch:
 
     def find_by_words(self, weighted: WeightedQuery, where: Where | None) -> Candidates:
         """The documents that have words of the query, with their relevance."""
-        shares, passage_of = self.shares_of_matched_words(weighted, where), dict[str, int]()
-        for passage in search_passage_terms(self.snapshot, weighted.keys, weighted.lang, self.depth, where=where):
-            share = passage.bm25 / (weighted.total or 1.0)
-            if share > shares.get(passage.document_id, 0.0):
-                shares[passage.document_id], passage_of[passage.document_id] = share, passage.number
-        candidates = self.read_candidates(_largest(shares, int(self.depth * TITLE_SHARE)))
+        scores, passage_of = self.search_words(weighted, where), dict[str, int]()
+        found = search_passage_terms(self.snapshot, weighted.keys, weighted.lang, self.depth, where=where)
+        for (document_id, number), score in found.items():
+            if score > scores.get(document_id, 0.0):
+                scores[document_id], passage_of[document_id] = score, number
+        candidates = self.read_candidates(_largest(scores, int(self.depth * TITLE_SHARE)))
         candidates.passages[:] = [passage_of.get(key, 0) for key in candidates.ids]
         parts = candidates.part_values
-        parts[:, WORDS] = [shares[key] for key in candidates.ids]
+        parts[:, WORDS] = np.array([scores[key] for key in candidates.ids]) / (weighted.total or 1.0)
         parts[:, TITLE] = (1 - parts[:, WORDS]) * self.score_titles(candidates, weighted) ** TITLE_POWER
-        candidates.evidence[:] = parts.sum(axis=1)
+        candidates.evidence[:] = candidates.total
         self.add_pair_bonus(candidates, weighted)
         parts *= (bounded(candidates.evidence) / np.where(candidates.evidence, candidates.evidence, 1))[:, None]
         return candidates
@@ -171,13 +171,11 @@ class HybridSearch:
             candidates.part_values[i, WORDS] += bonus
             candidates.evidence[i] += bonus
 
-    def shares_of_matched_words(self, weighted: WeightedQuery, where: Where | None) -> dict[str, float]:
-        """For each document with words of the query, the share that it matches."""
+    def search_words(self, weighted: WeightedQuery, where: Where | None) -> dict[str, float]:
+        """The documents with words of the query, and their BM25: the share that they match times its total weight."""
         if not any(word.terms for word in weighted.words):
             return {}
-        total, store = weighted.total or 1.0, self.snapshot.store
-        found = store.search_term_ids(weighted.keys, weighted.lang, self.depth, where=where)
-        return {document_id: bm25 / total for document_id, bm25 in found.items()}
+        return self.snapshot.store.search_term_ids(weighted.keys, weighted.lang, self.depth, where=where)
 
     def score_titles(self, candidates: Candidates, weighted: WeightedQuery) -> Array:
         """How well the query and each title match, from 0 to 1."""
@@ -197,7 +195,7 @@ class HybridSearch:
     def add_by_vectors(self, candidates: Candidates, limit: float, where: Where | None) -> Candidates:
         """Break ties by vectors; where words find too little, add the documents that vectors find, up to a limit."""
         total = candidates.evidence + TIE_WEIGHT * self.similarities_to_query(candidates)
-        candidates.part_values[:, VECTORS] = bounded(total) - bounded(candidates.evidence)
+        candidates.part_values[:, VECTORS] = bounded(total) - candidates.total
         if np.count_nonzero(candidates.relevance >= ENOUGH_RELEVANCE) >= self.depth // 10:
             return candidates
         rows, _ = self.snapshot.store.nearest_candidates(
@@ -208,15 +206,16 @@ class HybridSearch:
         return candidates + new
 
     def similarities_to_query(self, candidates: Candidates) -> Array:
-        """CSLS, or the cosine, of the query and each candidate."""
-        return self.similarities_to(candidates, self.query.vector, self.hubness)
+        """CSLS, or the cosine, of the query and each candidate in its language."""
+        own = self.column[self.query_lang]
+        return self.similarities_to(candidates, self.query.vector, self.hubness[own])
 
     def similarities_to(self, candidates: Candidates, vector: Array, hubness: Array) -> Array:
-        """CSLS, or the inner product, of each candidate and a vector, whose hubness in each language is given."""
+        """CSLS, or the inner product, of each candidate and a vector, whose hubness in their languages is given."""
         products = candidates.vectors @ vector
         if self.measure == "csls":
             own = candidates.hubness[:, self.column[self.query_lang]]
-            products = csls(products, hubness[self.columns(candidates.langs)], own)
+            products = csls(products, hubness, own)
         return products.astype(np.float64)
 
     def columns(self, langs: Sequence[str]) -> Ints:
@@ -263,16 +262,18 @@ class HybridSearch:
         """The relevance of documents near a mean of vectors, and of those that have words of the query literally."""
         literal: dict[str, float] = {}
         for lang in self.other_langs:
-            literal |= self.shares_of_matched_words(queries[lang], self.where)
-        known = set(near.ids)
+            literal |= self.search_words(queries[lang], self.where)
+        known = set(near.ids) if literal else ()
         candidates = near + self.read_candidates([key for key in _largest(literal, self.depth) if key not in known])
         limit = NO_FEEDBACK_RELEVANCE * self.query.coverage.known
         if mean_relevance < limit:
             candidates = self.add_by_passages(candidates, limit)
-        shares = np.array([literal.get(key, 0.0) for key in candidates.ids])
-        likelihoods = logistic(
-            self.similarities_to(candidates, mean.astype(np.float32), mean_hubness) + LITERAL_WEIGHT * shares
+        total = queries[self.query_lang].total or 1.0  # also in other languages
+        shares = np.array([literal.get(key, 0.0) for key in candidates.ids]) / total
+        similarities = self.similarities_to(
+            candidates, mean.astype(np.float32), mean_hubness[self.columns(candidates.langs)]
         )
+        likelihoods = logistic(similarities + LITERAL_WEIGHT * shares)
         by_vectors = mean_relevance * likelihoods * mean.any()
         parts, by_passage = candidates.part_values, candidates.part_values[:, VECTORS].copy()
         candidates.passages[by_vectors > by_passage] = 0
@@ -319,10 +320,10 @@ def read_titles(snapshot: Snapshot, ids: Sequence[str], titles: dict[str, tuple[
         titles[row["id"]] = row["concept"], row["title"]
 
 
-def _largest(shares: Mapping[str, float], k: int) -> list[str]:
-    """The ids with the k largest shares, largest first."""
-    ids = list(shares)
-    return [ids[i] for i in best_first(np.array(list(shares.values())), ids, k)]
+def _largest(scores: Mapping[str, float], k: int) -> list[str]:
+    """The ids with the k largest scores, largest first."""
+    ids = list(scores)
+    return [ids[i] for i in best_first(np.array(list(scores.values())), ids, k)] if ids else []
 
 
 def bounded(totals: Array) -> Array:

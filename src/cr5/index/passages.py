@@ -139,14 +139,6 @@ class NearPassage(NamedTuple):
     hubness: Array
 
 
-class PassageByWords(NamedTuple):
-    """A passage and its BM25 score."""
-
-    document_id: str
-    number: int
-    bm25: float
-
-
 def nearest_passages(
     snapshot: "Snapshot",
     vector: Array,
@@ -169,13 +161,14 @@ def nearest_passages(
 
 def search_passage_terms(
     snapshot: "Snapshot", words: Sequence[QueryWord] | QueryKeys, lang: str, k: int, *, where: Where | None = None
-) -> list[PassageByWords]:
+) -> dict[tuple[str, int], float]:
     """The k passages of a language with the largest BM25 of weighted words, best first; none without passages.
 
+    A passage is the id of its document and its number; its value is its BM25.
     The mean length is that of all passages of the language. ``where`` restricts the result as in ``nearest_passages``,
     and documents may be missing as there.
     """
     if snapshot.passages is None:
-        return []
+        return {}
     found = snapshot.passages.search_term_ids(words, lang, k, where=where)
-    return [PassageByWords(*parse_passage_id(row_id), bm25) for row_id, bm25 in found.items()]
+    return dict(zip(map(parse_passage_id, found), found.values(), strict=True))

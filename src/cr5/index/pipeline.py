@@ -76,7 +76,8 @@ def search(snapshot: Snapshot, query: str | Query, lang: str | None, options: Se
         result = _search_dense(snapshot, encoded, list(dict.fromkeys(chosen)), options)
     else:
         result = _search_hybrid(snapshot, encoded, list(dict.fromkeys(chosen)), prefer, options)
-    return replace(result, warnings=unknown_fields(snapshot.store, options.where, options.sort, result.hits))
+    warnings = unknown_fields(snapshot.store, options.where, options.sort, result.hits)
+    return replace(result, warnings=warnings) if warnings else result
 
 
 def _search_hybrid(
@@ -217,7 +218,8 @@ def _read_hits(
     for group in groups:
         shown = group[0]
         if shown.id in row_of:
-            row, best = row_of[shown.id], max(group, key=lambda candidate: candidate.relevance)
+            row = row_of[shown.id]
+            best = shown if len(group) == 1 else max(group, key=lambda candidate: candidate.relevance)
             begin, end = passage_of[shown.id]
             hits.append(
                 SearchHit(

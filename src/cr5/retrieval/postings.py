@@ -95,10 +95,13 @@ def keep_best_documents(
 
 @compiled
 def search_postings(
-    documents: Ints, counts: Ints, begins: Ints, ends: Ints, boosts: Array, groups: Ints, weights: Array, first: int,
-    saturations: Array, allowed: Mask, offset: int, zeros: Array, best_scores: Array, best: Ints,
+    keys: Array, offsets: Ints, documents: Ints, counts: Ints, wanted: Array, boosts: Array, groups: Ints,
+    weights: Array, first: int, saturations: Array, allowed: Mask, offset: int, zeros: Array, best_scores: Array,
+    best: Ints,
 ) -> None:  # fmt: skip
-    """``add_bm25`` and ``keep_best_documents`` in one call; ``zeros`` has two rows of them, also afterwards."""
+    """``find_postings``, ``add_bm25`` and ``keep_best_documents`` in one call; ``zeros`` has two rows of them, also
+    afterwards."""
+    begins, ends = find_postings(keys, offsets, wanted)
     frequencies, scores = zeros[0, : len(saturations)], zeros[1, : len(saturations)]
     add_bm25(documents, counts, begins, ends, boosts, groups, weights, first, saturations, frequencies, scores)
     keep_best_documents(documents, begins, ends, first, allowed, offset, scores, best_scores, best)

@@ -8,7 +8,9 @@ from math import fsum
 from cr5.features.sentences import SENTENCE_END
 from cr5.features.tokeniser import UNSPACED_RUN
 
-_UNSPACED, _WORD_CHARACTER, _SPACES = re.compile(UNSPACED_RUN), re.compile(r"\w"), re.compile(r"\s+")
+_UNSPACED, _WORD_CHARACTER = re.compile(UNSPACED_RUN), re.compile(r"\w")
+SENTENCE_MARKS = (".", "!", "?", "。", "！", "？", "؟")
+_SPACES, _VISIBLE = re.compile(r"\s+"), re.compile(r"\S")
 
 
 def snippet(
@@ -20,6 +22,8 @@ def snippet(
     between ``begin`` and ``end``. Up to ``before`` characters precede the first word, from the beginning of a sentence
     if that is near. Without any word, the snippet begins at ``begin``.
     """
+    if not words:
+        return _cut(text, begin, size)
     lower, positions = _lower(text[begin:end])
     occurrences = sorted(
         (begin + positions[start], word, value)
@@ -102,9 +106,9 @@ def _cut(text: str, begin: int, size: int) -> str:
     if begin + size < len(text) and not text[begin + size].isspace():
         part = _without_last_word(part)
     line = " ".join(part.split())
-    rest = text[begin + len(part) :].strip()
-    ellipsis = " …" if line.endswith(tuple(".!?。！？؟")) else "…"
-    return ("… " if text[:begin].strip() else "") + line + (ellipsis if rest else "")
+    rest = _VISIBLE.search(text, begin + len(part))
+    ellipsis = " …" if line.endswith(SENTENCE_MARKS) else "…"
+    return ("… " if _VISIBLE.search(text, 0, begin) else "") + line + (ellipsis if rest else "")
 
 
 def _without_last_word(text: str) -> str:

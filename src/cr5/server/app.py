@@ -259,7 +259,8 @@ class _Pools:
 async def _run(pool: Executor, seconds: float, work: Callable[[], Result]) -> Result:
     """The result of work in a thread; after some seconds the request fails, though the thread cannot be stopped."""
     try:
-        return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(pool, work), seconds)
+        async with asyncio.timeout(seconds):
+            return await asyncio.get_running_loop().run_in_executor(pool, work)
     except TimeoutError:
         message = f"not finished within {seconds:g} s; request less, or try again later"
         raise HttpError(503, message, {"Retry-After": "5"}) from None

@@ -104,7 +104,8 @@ def explain(state: ServerState, request: schemas.ExplainRequest) -> schemas.Expl
 def document(state: ServerState, document_id: str) -> schemas.DocumentResponse:
     """A document by its id."""
     found = _get(state.index, document_id)
-    return schemas.DocumentResponse(**_document_fields(found), text=found.text)
+    fields = {name: getattr(found, name) for name in schemas.DocumentResponse.model_fields}
+    return schemas.DocumentResponse(**fields | {"url": web_url(found.url)})
 
 
 def add(index: Index, request: schemas.NewDocuments) -> schemas.AddResponse:
@@ -194,14 +195,26 @@ def _result_response(
 def _hit_response(hit: SearchHit, x: float, y: float) -> schemas.HitResponse:
     matched = [(word, 1.0) for word in hit.words]
     begin, end = hit.passage if hit.passage[1] else (0, len(hit.text))
-    values = hit.to_json() | {"url": web_url(hit.url), "passage": (begin, end), "words": list(hit.words)}
-    values["versions"] = [schemas.VersionResponse.model_construct(**each) for each in values["versions"]]
-    return schemas.HitResponse.model_construct(  # values of the index need no check
-        **values,
-        snippet=snippet(hit.text, matched, SNIPPET_CHARS, SNIPPET_LEAD_CHARS, begin, end),
-        x=x,
-        y=y,
-    )
+    return {
+        "id": hit.id,
+        "concept": hit.concept,
+        "lang": hit.lang,
+        "title": hit.title,
+        "url": web_url(hit.url),
+        "fields": hit.fields,
+        "snippet": snippet(hit.text, matched, SNIPPET_CHARS, SNIPPET_LEAD_CHARS, begin, end),
+        "score": hit.score,
+        "cosine": hit.cosine,
+        "parts": hit.parts,
+        "passage": (begin, end),
+        "words": list(hit.words),
+        "versions": [
+            {"id": version.id, "lang": version.lang, "title": version.title, "score": version.score}
+            for version in hit.versions
+        ],
+        "x": x,
+        "y": y,
+    }
 
 
 def _search_response(
@@ -244,11 +257,6 @@ def _given_ids(documents: Sequence[schemas.NewDocument]) -> list[str] | None:
             raise HttpError(422, f"{problem}; give every document its own")
         seen.add(document.id)
     return [document.id for document in documents if document.id is not None] or None
-
-
-def _document_fields(document: IndexedDocument) -> dict[str, Any]:
-    fields = {name: getattr(document, name) for name in schemas.DocumentFields.model_fields}
-    return fields | {"url": web_url(document.url)}
 
 
 def _parse_languages(index: Index, codes: str | Sequence[str] | None) -> list[str] | None:

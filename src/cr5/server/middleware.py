@@ -24,6 +24,7 @@ from cr5.server.settings import ServerSettings
 OPEN_PATHS = ("/health", "/ready")  # need no key and no allowed host, and are answered when the server is busy
 PAGES = ("/", "/docs", "/openapi.json")  # need no key, which a browser does not send: they tell nothing of the index
 REQUEST_ID = re.compile(rb"[\w.-]{1,64}", re.ASCII)
+_SECURITY_HEADERS = {name.encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
 log = logging.getLogger("cr5.server")
 request_log = logging.getLogger(REQUEST_LOG)
 
@@ -245,7 +246,7 @@ async def send_error(error: HttpError, path: str, send: Send) -> None:
 
 def _with_security_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The headers of a response together with those that every response has."""
-    added = {name.encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
+    added = dict(_SECURITY_HEADERS)
     names = {name.lower() for name, _ in headers}
     if b"cache-control" not in names:
         added[b"cache-control"] = b"no-cache" if b"etag" in names else b"no-store"

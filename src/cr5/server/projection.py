@@ -28,4 +28,4 @@ class Projection(NamedTuple):
 
     def transform(self, vectors: Array) -> list[tuple[float, float]]:
         """The point (x, y) of each row of vectors (n x rank)."""
-        return [(float(x), float(y)) for x, y in (vectors - self.mean) @ self.axes]
+        return [(x, y) for x, y in ((vectors - self.mean) @ self.axes).tolist()]

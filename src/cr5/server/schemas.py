@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticKnownError
+from typing_extensions import TypedDict  # which pydantic needs before Python 3.12
 
 from cr5.corpus.fields import MAX_FIELDS
 from cr5.index import Mode
@@ -227,18 +228,7 @@ class OpenAIErrorResponse(BaseModel):
     error: OpenAIError
 
 
-class DocumentFields(BaseModel):
-    """What hits and documents have in common."""
-
-    id: str
-    concept: str
-    lang: str
-    title: str
-    url: str
-    fields: dict[str, Any]
-
-
-class VersionResponse(BaseModel):
+class VersionResponse(TypedDict):
     """Another document of the concept of a hit; ``score`` is null if it was not found itself."""
 
     id: str
@@ -247,7 +237,7 @@ class VersionResponse(BaseModel):
     score: float | None
 
 
-class HitResponse(DocumentFields):
+class HitResponse(TypedDict):
     """A document that was found; x and y are its position on the map.
 
     ``parts`` are what words, title and vectors add to the score, in the modes hybrid and lexical. ``passage`` is the
@@ -255,6 +245,13 @@ class HitResponse(DocumentFields):
     the words of the document that match those of the query, in lower case. ``versions`` are there with ``group``.
     """
 
+    # A dict, because making an object of pydantic takes as long as finding a hit.
+    id: str
+    concept: str
+    lang: str
+    title: str
+    url: str
+    fields: dict[str, Any]
     snippet: str
     score: float
     cosine: float
@@ -309,9 +306,15 @@ class ExplainResponse(BaseModel):
     pairs: list[tuple[str, str, float]]
 
 
-class DocumentResponse(DocumentFields):
+class DocumentResponse(BaseModel):
     """A document as it was added."""
 
+    id: str
+    concept: str
+    lang: str
+    title: str
+    url: str
+    fields: dict[str, Any]
     text: str
 
 

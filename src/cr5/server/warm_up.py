@@ -55,8 +55,8 @@ def _answer_requests(state: ServerState, lang: str) -> None:
     for changes in ({"lang": None}, {"q": misspelt(text)}, {"mode": "dense", "group": None}):
         handlers.search(state, request.model_copy(update=changes))
     for hit in hits[:1]:
-        handlers.similar(state, schemas.SimilarRequest(id=hit.id))
-        handlers.explain(state, schemas.ExplainRequest(id=hit.id, q=text, lang=lang))
+        handlers.similar(state, schemas.SimilarRequest(id=hit["id"]))
+        handlers.explain(state, schemas.ExplainRequest(id=hit["id"], q=text, lang=lang))
     handlers.embed(state, schemas.EmbedRequest(texts=[text], lang=lang))
     openai_api.embeddings(state, schemas.EmbeddingsRequest(input=text, allow_zeros=True))
 

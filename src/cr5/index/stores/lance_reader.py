@@ -152,9 +152,11 @@ class TableReader(NamedTuple):
     def rows_of(self, ids: Sequence[str]) -> Ints:
         """The row of each id, -1 for those that do not exist."""
         recent_row_of, cached, first = self.recent.row_of, self.row_cache, len(self.live)
+        if self.ivf is None:
+            return np.array([recent_row_of.get(key, -1) for key in ids], np.int64)
         rows = [first + recent_row_of[key] if key in recent_row_of else cached.get(key, -1) for key in ids]
-        lacking = [i for i, row in enumerate(rows) if row < 0] if self.ivf else []
-        if lacking and self.ivf:
+        lacking = [i for i, row in enumerate(rows) if row < 0]
+        if lacking:
             found = self.ivf.find([ids[i] for i in lacking])
             found = found[self.live[found]]
             row_of = dict(zip(self.ivf.strings(found, "id"), found.tolist(), strict=True))
@@ -189,7 +191,8 @@ class TableReader(NamedTuple):
         if not self.recent.columns.issuperset(columns) or (self.ivf is not None and not self.ivf.has(columns)):
             return None
         if self.ivf is None:
-            recent = np.array([self.recent.row_of[key] for key in ids if key in self.recent.row_of], np.int64)
+            recent = self.rows_of(ids)
+            recent = recent[recent >= 0]
             return _records(columns, [self.recent.strings(recent, name) for name in columns])
         rows = self.rows_of(ids)
         rows = rows[rows >= 0]
@@ -248,17 +251,18 @@ class TableReader(NamedTuple):
     def candidates(self, ids: Sequence[str]) -> CandidateRows:
         """The columns that ranking needs of the rows with these ids, in this order; missing ones are left out."""
         rows = self.rows_of(ids)
-        return self._candidates(rows[rows >= 0], [key for key, row in zip(ids, rows.tolist(), strict=True) if row >= 0])
+        exists = rows >= 0
+        found = ids if exists.all() else [key for key, row in zip(ids, rows.tolist(), strict=True) if row >= 0]
+        return self._candidates(rows[exists], list(found))
 
     def _candidates(self, rows: Ints, ids: list[str] | None) -> CandidateRows:
         """The columns that ranking needs of some rows; their ids are read unless they are known."""
         first, recent = len(self.live), self.recent
         if self.ivf is None or (rows >= first).all():
             rows = rows - first
-            numbers, all_ids, all_langs = rows.tolist(), recent.ids, recent.langs
-            ids = [all_ids[row] for row in numbers] if ids is None else ids
-            vectors, hubness = recent.vectors.take(rows, axis=0), recent.hubness.take(rows, axis=0)
-            return CandidateRows(ids, [all_langs[row] for row in numbers], vectors, hubness)
+            numbers: list[int] = rows.tolist()
+            ids, langs = ids or [*map(recent.ids.__getitem__, numbers)], [*map(recent.langs.__getitem__, numbers)]
+            return CandidateRows(ids, langs, recent.vectors.take(rows, axis=0), recent.hubness.take(rows, axis=0))
         is_indexed = rows < first
         indexed = rows[is_indexed]
         hubness = newest_hubness(self.ivf.hubness(indexed), self.ivf.slots[indexed], self.hubness)
