@@ -127,7 +127,7 @@ class DocumentsReplaced(Cr5Warning):
 
 
 class UnknownField(Cr5Warning):
-    """A filter or an order names a field that no document of the index has, or compares it with another type."""
+    """A filter or `sort` names a field that no document of the index has, or a filter compares it with another type."""
 
 
 class CountryCode(Cr5Warning):
