@@ -53,7 +53,7 @@ EF_SEARCH = (16, 32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 768, 1024, 
 STAGES = {  # functions of a hybrid search, whose times are measured without those of the others that they call
     "encode": (pipeline, "analyse_query"),
     "forms": (hybrid, "match_forms"),
-    "full text": (hybrid.HybridSearch, "shares_of_matched_words"),
+    "full text": (hybrid.HybridSearch, "search_words"),
     "titles and pairs": (hybrid.HybridSearch, "find_by_words"),
     "candidates": (hybrid.HybridSearch, "read_candidates"),
     "nearest in the language": (hybrid.HybridSearch, "add_by_vectors"),
