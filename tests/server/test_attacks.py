@@ -324,6 +324,17 @@ FUZZED_PARTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("protocol", ["websocket", "h2c"])
+def test_a_request_for_another_protocol_is_answered_in_http_and_not_logged(
+    served: RawServer, caplog: pytest.LogCaptureFixture, protocol: str
+) -> None:
+    caplog.clear()
+    headers = "Connection: close, Upgrade", f"Upgrade: {protocol}", "Sec-WebSocket-Version: 13"
+    lines = ["GET /health HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]
+    assert statuses(served.send("\r\n".join(lines).encode())) == [200]
+    assert "pgrade" not in caplog.text
+
+
 def test_no_sequence_of_bytes_stops_the_server(index_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     chance = random.Random(0)
     limits = {"header_timeout_seconds": 0.2, "body_timeout_seconds": 0.2, "idle_timeout_seconds": 0.2}

@@ -62,6 +62,20 @@ def test_a_write_that_the_system_refuses_loses_nothing_and_the_service_goes_on(
     assert client.get("/documents/aa:accepted").json()["text"] == QUERY
 
 
+def test_writes_to_an_index_whose_folder_is_away_are_refused_until_it_is_back(
+    index_folder: Path, tmp_path: Path
+) -> None:
+    folder, away = tmp_path / "served", tmp_path / "away"
+    shutil.copytree(index_folder, folder)
+    with TestClient(create_app(Index.open(folder)), base_url="http://localhost") as client:
+        folder.rename(away)
+        assert "folder of the index is missing" in error_message(client.post("/documents", json=body("new")), 503)
+        assert "folder of the index is missing" in error_message(client.delete("/documents/aa:new"), 503)
+        assert client.get("/health").status_code == 200
+        away.rename(folder)
+        assert client.post("/documents", json=body("new")).json()["new"] == 1
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
 def test_what_the_system_refuses_to_a_search_is_not_said_of_the_index_but_named_in_the_log(
     start_server: StartServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int

@@ -249,6 +249,9 @@ class Connection(H11Protocol):
                 self.transport.write(self.conn.send(event) or b"")
         self.close()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Answer a request for another protocol as if it had not asked: uvicorn would log advice to install one."""
+
     def _is_busy(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 

@@ -50,6 +50,9 @@ def system_error(error: BaseException, *, writes_index: bool = False) -> HttpErr
             else "a disk that the server writes temporary files to is full; its log has the details"
         )
         return HttpError(507, f"{problem}; free some space, then try again")
+    if number == errno.ENOENT and writes_index:
+        message = "the folder of the index is missing, and no document was changed; restore it, then try again"
+        return HttpError(503, message, {"Retry-After": "60"})
     if number in _NOT_WRITABLE:
         reason = os.strerror(number).lower()
         if not writes_index:
