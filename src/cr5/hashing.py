@@ -21,7 +21,9 @@ def mix_bits(numbers: Ints) -> Ints:
 
 def hash_texts(texts: Iterable[str]) -> Ints:
     """A 64-bit hash of each text, uint64."""
-    return np.frombuffer(b"".join(digest(text, 8) for text in texts), "<u8").astype(np.uint64, copy=False)
+    blake2b = hashlib.blake2b  # as in ``digest``, whose calls would take a third of the time
+    digests = [blake2b(text.encode("utf-8", "replace"), digest_size=8).digest() for text in texts]
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64, copy=False)
 
 
 def find_hashes(known: Ints, hashes: Ints) -> Ints:

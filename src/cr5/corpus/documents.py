@@ -229,17 +229,16 @@ def _check_record(record: Record, options: ReadOptions, unit: str) -> tuple[str,
 
 def _check_field(record: Record, name: str, unit: str) -> str:
     value = record.get(name)
-    needs = f"every {unit} needs concept, lang and text"
     if value is None:
         if name not in REQUIRED_COLUMNS:
             return ""
         missing = f"field '{name}' is null" if name in record else f"no field '{name}'"
-        raise RecordError("missing field", f"{missing}; {needs}")
+        raise RecordError("missing field", f"{missing}; every {unit} needs concept, lang and text")
     if name == "concept" and type(value) is int and -(2**63) <= value < 2**64:
         return str(value)
     text = check_text(value, f"field '{name}'")
     if name in REQUIRED_COLUMNS and not text.strip():
-        raise RecordError("empty field", f"field '{name}' is empty; {needs}")
+        raise RecordError("empty field", f"field '{name}' is empty; every {unit} needs concept, lang and text")
     if name in KEY_COLUMNS and has_control_character(text):
         explanation = f"field '{name}' is {quoted(text)}, which has a control character; remove it"
         raise RecordError(CONTROL_CHARACTER, explanation)
@@ -248,4 +247,4 @@ def _check_field(record: Record, name: str, unit: str) -> str:
 
 def has_control_character(key: str) -> bool:
     """Whether a concept or language code has a control character, such as a line break or NUL."""
-    return any(unicodedata.category(character) == "Cc" for character in key)
+    return not key.isprintable() and any(unicodedata.category(character) == "Cc" for character in key)

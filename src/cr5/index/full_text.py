@@ -22,7 +22,7 @@ from cr5.index.segments import FORMAT, SegmentedIndex, slots_exist
 from cr5.index.strings import Strings
 from cr5.index.terms import QueryKeys, TermCounts, term_keys
 from cr5.retrieval import bm25
-from cr5.retrieval.word_forms import LanguageForms, TermDictionary, is_listed
+from cr5.retrieval.word_forms import LanguageForms, TermDictionary, listed_words
 from cr5.storage.atomic import atomic_path
 from cr5.storage.tensor_files import map_tensors, write_tensors
 
@@ -310,7 +310,8 @@ def _sorted_dictionary(segment: PostingsSegment, lang: int) -> TermDictionary:
     documents = segment.documents_of(lang)
     first = segment.documents[segment.offsets[:-1]]  # a term belongs to the language of its documents
     numbers = np.flatnonzero((first >= documents.start) & (first < documents.stop))
-    return TermDictionary([*filter(is_listed, segment.terms.take(numbers).to_pylist())])
+    words = segment.terms.take(numbers).to_pylist()
+    return TermDictionary([words[i] for i in listed_words(words)])
 
 
 # Writing, by one process at a time

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cr5._typing import Array, Ints
-from cr5.retrieval.word_forms import TermDictionary, fold, is_listed
+from cr5.retrieval.word_forms import TermDictionary, fold, listed_words
 
 if TYPE_CHECKING:
     from cr5.index.full_text import PostingsSegment
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def word_arrays(terms: Sequence[str], lang_numbers: Ints, language_count: int) -> dict[str, Any]:
     """The arrays of a segment's dictionaries, from its terms and the numbers of their languages."""
-    listed = [i for i, term in enumerate(terms) if is_listed(term)]
+    listed = listed_words(terms)
     folded = fold("\n".join(terms[i] for i in listed)).split("\n") if listed else []
     numbers = np.array(listed, np.int64)
     accented = np.array([terms[i] != other for i, other in zip(listed, folded, strict=True)], bool)

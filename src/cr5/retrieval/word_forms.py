@@ -212,9 +212,9 @@ def _combined(inflected: Sequence[Form], typos: Sequence[Form]) -> list[Form]:
     return both + [form for form in typos if form.word in boost_of]
 
 
-def is_listed(word: str) -> bool:
-    """Whether a dictionary should have a word: one that people might type, without line breaks."""
-    return len(word) <= MAX_LETTERS and "\n" not in word
+def listed_words(words: Sequence[str]) -> list[int]:
+    """The positions of the words that a dictionary should have: those that people might type, without line breaks."""
+    return [i for i, word in enumerate(words) if len(word) <= MAX_LETTERS and "\n" not in word]
 
 
 def fold(text: str) -> str:

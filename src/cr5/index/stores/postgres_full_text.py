@@ -18,7 +18,7 @@ from cr5.index.stores.base import FullTextStats
 from cr5.index.stores.postgres_database import Database
 from cr5.index.terms import QueryKeys, TermCounts
 from cr5.retrieval.bm25 import K1, B
-from cr5.retrieval.word_forms import TermDictionary, is_listed
+from cr5.retrieval.word_forms import TermDictionary, listed_words
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -91,7 +91,7 @@ class PostgresFullText:
         insert = """INSERT INTO {terms} (lang, term) SELECT * FROM unnest(%s::text[], %s::text[])
             ON CONFLICT (lang, term) DO NOTHING"""
         is_used = np.bincount(terms.matrix.indices, minlength=len(terms.words)) > 0
-        kept = [i for i in np.flatnonzero(is_used).tolist() if is_listed(terms.words[i])]
+        kept = [i for i in listed_words(terms.words) if is_used[i]]
         used = [[values[i] for i in kept] for values in (terms.langs, terms.words)]
         connection.execute(self._database.sql(insert), used)
 
