@@ -17,7 +17,7 @@ from cr5.corpus import identification
 from cr5.corpus.identification import FEW_TEXTS, identified_languages, identify
 from cr5.corpus.reading import read
 from cr5.features.counts import count_words
-from cr5.features.language_guess import JointVocabulary, LanguageGuesser
+from cr5.features.language_guess import RECENT_WORDS, JointVocabulary, LanguageGuesser
 from cr5.features.tokeniser import Tokeniser
 
 TEXTS: dict[str, list[str]] = {}
@@ -78,6 +78,14 @@ def test_guesses_follow_the_settings_of_the_tokeniser(options: dict[str, Any]) -
 @pytest.mark.parametrize("count", [0, 1, FEW_TEXTS, FEW_TEXTS + 1])
 def test_the_number_of_texts_does_not_change_a_guess(count: int) -> None:
     check(excerpts(3)[:count], ["en", "it", "da", "vi", "zh"], Tokeniser())
+
+
+def test_the_costs_of_a_limited_number_of_words_are_remembered() -> None:
+    guesser = LanguageGuesser({lang: VOCABULARIES[lang] for lang in ("en", "it")}, Tokeniser())
+    for begin, end in ((0, 10), (0, 3000), (3000, 6000), (10, 2 * RECENT_WORDS), (0, 10)):
+        text = " ".join(["cane", *(f"w{i}" for i in range(begin, end))])
+        assert guesser.guess(text).confidence == pytest.approx(guesser([text]).guesses[0].confidence, rel=1e-3)
+        assert len(guesser._recent) <= RECENT_WORDS
 
 
 def test_the_identifier_needs_no_temporary_file(monkeypatch: pytest.MonkeyPatch) -> None:

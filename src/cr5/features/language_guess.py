@@ -189,13 +189,14 @@ class LanguageGuesser:
         recent, log_totals, oov_cost = self._recent, self._log_totals.tolist(), float(self._oov_cost)
         new = [word for word in words if word not in recent]
         if len(recent) + len(new) > RECENT_WORDS:
-            recent = self._recent = {}  # other threads may still be reading the old one
-            new = list(words)
+            recent, new = {}, list(words)  # other threads may still be reading the old one
         for word, found in zip(new, self._vocabulary.find_in_each(new) if new else (), strict=True):
             costs = [max(oov_cost, OOV_NATS_PER_BYTE * len(word.encode()))] * len(log_totals)
             for lang, rank in found:
                 costs[lang] = log(rank + ZIPF_SHIFT) + log_totals[lang]
             recent[word] = costs
+        if len(recent) <= RECENT_WORDS:
+            self._recent = recent
         return [recent[word] for word in words]
 
     def _costs(self, words: Sequence[str]) -> Array:
