@@ -18,7 +18,7 @@ from cr5.corpus.identification import FEW_TEXTS, identified_languages, identify
 from cr5.corpus.reading import read
 from cr5.features import language_guess
 from cr5.features.counts import count_words
-from cr5.features.language_guess import JointVocabulary, LanguageGuesser
+from cr5.features.language_guess import RECENT_WORDS, JointVocabulary, LanguageGuesser
 from cr5.features.tokeniser import Tokeniser
 
 TEXTS: dict[str, list[str]] = {}
@@ -92,6 +92,14 @@ def test_what_is_remembered_of_recent_words_is_bounded_and_changes_no_guess(monk
     new = LanguageGuesser({lang: VOCABULARIES[lang] for lang in langs}, Tokeniser())
     assert guesses[: len(texts)] == guesses[len(texts) :]
     assert guesses[::-1][0] == new.guess(texts[-1])
+
+
+def test_the_costs_of_a_limited_number_of_words_are_remembered() -> None:
+    guesser = LanguageGuesser({lang: VOCABULARIES[lang] for lang in ("en", "it")}, Tokeniser())
+    for begin, end in ((0, 10), (0, 3000), (3000, 6000), (10, 2 * RECENT_WORDS), (0, 10)):
+        text = " ".join(["cane", *(f"w{i}" for i in range(begin, end))])
+        assert guesser.guess(text).confidence == pytest.approx(guesser([text]).guesses[0].confidence, rel=1e-3)
+        assert len(guesser._recent) <= RECENT_WORDS
 
 
 def test_the_identifier_needs_no_temporary_file(monkeypatch: pytest.MonkeyPatch) -> None:
