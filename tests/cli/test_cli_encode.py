@@ -260,7 +260,7 @@ def test_a_model_is_shown(model: Cr5, model_folder: Path, run_json: Any, capsys:
 def test_a_mistake_is_one_line(model_folder: Path, tmp_path: Path, fails: Any) -> None:
     nowhere = tmp_path / "nope"
     assert fails("info", nowhere) == f"{nowhere} does not exist; check the path, or save a model there first"
-    expected = f"'zzz' is not one of the {len(Cr5.load(model_folder).words('aa'))} words known in aa; "
+    expected = f"'zzz' is not one of the {len(Cr5.load(model_folder).words('aa'))} words known in language aa; "
     found = fails("similar", model_folder, "zzz", "--lang", "aa")
     assert found == expected + "try a more frequent word or another form of it"
     message = fails("similar", model_folder, word("aa", 5), "--lang", "aa", "--to", "xx")

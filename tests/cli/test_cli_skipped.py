@@ -62,6 +62,18 @@ def test_a_source_lists_files_and_documents_with_options_by_their_names(corpus: 
     assert "or say in --lang which" in listed
 
 
+def test_the_folders_that_match_no_pattern_are_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("en/a.txt", "it/a.txt", "french/a.txt", "french/b.txt"):
+        (tmp_path / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "docs" / name).write_text("a text")
+    assert run(["corpus", "folder", "docs", "-o", "out.jsonl", "--skipped", "list.tsv"]) == 0
+    reason = "path does not match the pattern\t1"
+    assert Path("list.tsv").read_text() == (
+        f"{HEADER}{reason}\tdocs/french/a.txt; folders: french 2\n{reason}\tdocs/french/b.txt\n"
+    )
+
+
 def test_the_list_must_not_replace_a_file_that_is_read(corpus: Path, fails: Any) -> None:
     told = fails("corpus", "convert", "in/a.jsonl", "-o", "out.jsonl", "--skipped", "in/a.jsonl")
     assert "in/a.jsonl cannot be written: it is also read" in told

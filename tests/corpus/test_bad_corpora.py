@@ -249,6 +249,13 @@ def test_a_file_that_is_evidently_windows_1252_is_read_so_with_a_warning(name: s
     ]
 
 
+def test_a_quotation_mark_between_letters_does_not_hide_that_a_file_is_windows_1252() -> None:
+    texts = [ITALIAN, "il segnaposto var«spazio»var è più corto"]
+    put("c.csv", "".join(["concept,lang,text\n", *(f"Q1,it,{text}\n" for text in texts)]).encode("cp1252"))
+    with pytest.warns(EncodingGuessed):
+        assert [document.text for document in read("c.csv")] == texts
+
+
 def test_a_cyrillic_file_that_is_not_utf_8_is_refused_and_not_guessed() -> None:
     put("c.csv", "concept,lang,text\nQ1,ru,Привет\n".encode("cp1251"))
     assert message("c.csv") == f"c.csv:2: byte 0xcf at position 7 {ICONV}"

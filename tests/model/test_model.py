@@ -126,7 +126,7 @@ def test_similar_words_are_of_the_language_of_the_word_unless_another_is_named(m
 @pytest.mark.parametrize("unknown", ["zzz", ""])
 def test_an_unknown_word_is_refused(model: Cr5, unknown: str) -> None:
     message = (
-        f"{unknown!r} is not one of the {len(model.words('aa'))} words known in aa; "
+        f"{unknown!r} is not one of the {len(model.words('aa'))} words known in language aa; "
         "try a more frequent word or another form of it"
     )
     with pytest.raises(Cr5Error, match=f"^{re.escape(message)}$"):

@@ -288,7 +288,7 @@ def test_ctrl_c_while_the_ridge_is_chosen_says_that_it_was_not(documents: list[D
         if progress.stage == "choose the ridge":
             signal.raise_signal(signal.SIGINT)
 
-    note = "the ridge was not chosen: interrupted after 1 of 6; it is 30"
+    note = "the ridge was not chosen: interrupted after 1 of 6 values; it is 30"
     with pytest.warns(Interrupted, match=f"before its first step and has not converged: .*; {note}$"):
         model = Cr5(**SETTINGS | {"ridge": "auto"}).fit(documents, progress=interrupt, on_interrupt="return")
     assert model.report["ridge_note"] == note

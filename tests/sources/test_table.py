@@ -25,7 +25,8 @@ from cr5.sources.table import read_table
 relaxed = settings(max_examples=up_to(60), deadline=None)
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1).filter(str.strip)
 keys = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip)
-tables = st.lists(st.fixed_dictionaries({"key": keys, "code": keys, "body": cells, "name": cells}), max_size=6)
+codes = st.sampled_from(["en", "deu", "pt_BR", "Italian", "x-own", "中文"])
+tables = st.lists(st.fixed_dictionaries({"key": keys, "code": codes, "body": cells, "name": cells}), max_size=6)
 RENAMED: dict[str, Any] = {
     "concept_column": "key",
     "lang_column": "code",
@@ -464,6 +465,19 @@ def test_the_encoding_of_a_table_is_not_guessed_if_it_is_not_evident(tmp_path: P
     assert len([*read_table([tmp_path / "a.csv"], accounting=accounting)]) == 1
     assert accounting.guessed_encodings.total == 0
     assert "is not UTF-8" in accounting.errors.first
+
+
+def test_a_row_whose_language_is_no_code_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("concept,lang,text\n1,german,a\n1,klingon,b\n1,,c\n1,x-klingon,d\n")
+    accounting = Accounting("skip")
+    assert [document.text for document in read_table([path], accounting=accounting)] == ["a", "c", "d"]
+    assert accounting.errors.examples == {
+        "invalid language code": f"{path}:3: 'klingon' is not a language code; "
+        "write one such as de, pt-BR or zh-Hant, or x-name for your own"
+    }
+    with pytest.raises(CorpusError, match=r"a\.csv:3: 'klingon' is not a language code"):
+        list(read_table([path]))
 
 
 def test_broken_quoting_between_tabs_is_named_without_a_tab(tmp_path: Path) -> None:

@@ -101,8 +101,10 @@ def _ways_out(source: str, reason: str, explanation: str) -> str:
     """How documents with an error can be left out, for the reasons that whole columns have, as the end of a message."""
     if "on_error" in explanation or explanation.startswith("no field"):  # all documents probably have other keys
         return ""
-    if reason in ("missing field", "empty field") and source == ROWS:
+    if reason == "missing field" and source == ROWS:
         return '; leave such rows out with dropna or drop_nulls, or give `on_error="skip"`'
+    if reason == "empty field" and source == ROWS:
+        return '; leave such rows out, which dropna and drop_nulls do not do, or give `on_error="skip"`'
     if reason in ("missing field", "empty field") and source == DOCUMENTS:
         return '; leave such documents out, or give `on_error="skip"`'
     return ', or leave such lines out with `on_error="skip"`' if reason == "invalid UTF-8" else ""

@@ -20,9 +20,10 @@ _WESTERN_LANGUAGES = """
 """
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _UTF8_CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
-# Control characters, and what other encodings put within words: symbols, and capitals between small letters.
+# Control characters, and what other encodings put within words: symbols, and capitals between small letters. « and »
+# stand between letters in texts such as "<var«space»>", and are letters in no other encoding of these languages.
 _IMPLAUSIBLE = re.compile(
-    r"[\0-\x08\x0e-\x1f\x7f]|[^\W\d_][^\w\0-\x7f\xa0\xad·–—’][^\W\d_]|[a-zß-ÿ][ŠŽŒŸÀ-ÖØ-Þ][a-zß-ÿ]"
+    r"[\0-\x08\x0e-\x1f\x7f]|[^\W\d_][^\w\0-\x7f\xa0\xad«»·–—’][^\W\d_]|[a-zß-ÿ][ŠŽŒŸÀ-ÖØ-Þ][a-zß-ÿ]"
 )
 
 

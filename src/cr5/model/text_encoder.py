@@ -180,7 +180,7 @@ class TextEncoder:
         row = self._languages.encoder(lang).vocabulary.index.get(tokens[0]) if tokens else None
         if row is None:
             raise Cr5Error(
-                f"{word!r} is not one of the {len(source.words):,} words known in {lang}; "
+                f"{word!r} is not one of the {len(source.words):,} words known in language {lang}; "
                 "try a more frequent word or another form of it"
             )
         vector = source.vectors(np.array([row]))[0]

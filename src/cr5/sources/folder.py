@@ -192,8 +192,9 @@ def _find_pages(root: Path, layout: _Layout, accounting: Accounting) -> dict[str
             unmatched.append(path)
     folders = Counter(path.split("/")[0] for path in unmatched if "/" in path)
     listed = ", ".join(f"{name} {count:,}" for name, count in folders.most_common(MAX_FOLDERS))
-    for path in unmatched:
-        accounting.skip_file(root / path, NOT_IN_PATTERN, f"{root / path}; folders: {listed}" if folders else "")
+    for number, path in enumerate(unmatched):
+        is_first = number == 0 and folders
+        accounting.skip_file(root / path, NOT_IN_PATTERN, f"{root / path}; folders: {listed}" if is_first else "")
     if not pages_of:
         raise CorpusError(_why_no_page(root, layout, unmatched, accounting))
     layout.names.warn_of_unused(f"{root}: no path of a page")

@@ -11,7 +11,7 @@ from cr5.corpus.csv_files import csv_records
 from cr5.corpus.documents import Document, location
 from cr5.corpus.encodings import langs_of_rows, western_as_utf8
 from cr5.corpus.fields import FIELDS, fields_text, parse_fields
-from cr5.corpus.languages import language_columns
+from cr5.corpus.languages import checked_code, language_columns
 from cr5.corpus.tables import (
     ErrorReporter,
     NumberedRecords,
@@ -192,6 +192,8 @@ def _documents(
         if not columns.wide and not any(texts.values()):
             empty = " and ".join(f"'{name}'" for name in next(iter(columns.texts.values())))
             raise RecordError("empty field", f"no text in {empty}; every row needs some")
+        if lang.strip():
+            _check_language(lang)
     except RecordError as error:
         accounting.unusable_document(error.reason, columns.row_lang(row), f"{place}: {error}")
         return
@@ -199,6 +201,13 @@ def _documents(
         accounting.count_field(name, fields.get(name, []))
     for code, text in texts.items():
         yield from accounting.document(concept, code or lang, text, title, url, fields=fields, place=place)
+
+
+def _check_language(lang: str) -> None:
+    try:
+        checked_code(lang)
+    except CorpusError as error:
+        raise RecordError("invalid language code", str(error)) from None
 
 
 def _fields(row: Record, columns: _Columns) -> dict[str, Any]:

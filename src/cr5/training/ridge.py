@@ -189,7 +189,7 @@ def select_ridge(
         if ridge is not None and should_stop():
             planned = max(len(ridges), len(tried) + 1)
             best = _best(tried).point.ridge
-            note = f"the ridge was not chosen: interrupted after {len(tried)} of {planned}; it is {best:g}"
+            note = f"the ridge was not chosen: interrupted after {len(tried)} of {planned} values; it is {best:g}"
             path = replace(_choose(tried, queries, shares), ridge=best, note=note)
             break
     else:
