@@ -77,6 +77,14 @@ def read_all(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
+def wait_until(holds: Callable[[], bool]) -> bool:
+    """Whether a condition holds before long."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not (found := holds()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
+
+
 def was_closed(connection: socket.socket) -> bool:
     """Whether the server closes a connection without a response, by an end or by a reset."""
     try:

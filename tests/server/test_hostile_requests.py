@@ -19,7 +19,7 @@ import pytest
 from documentation import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
-from raw_server import RawServer, raw_server, statuses
+from raw_server import RawServer, raw_server, statuses, wait_until
 from serving import JSON, QUERY, StartServer, error_message
 from starlette.testclient import TestClient
 
@@ -309,6 +309,35 @@ def test_long_queries_keep_no_short_one_waiting(start_server: StartServer, monke
         assert client.get("/search", params={"q": QUERY}).status_code == 200
         release.set()
         assert sorted(answer.result().status_code for answer in answers) == [200] * 8 + [503]
+
+
+def test_searches_whose_clients_have_gone_are_not_computed(index_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search, computed, began, release = handlers.search, list[str](), threading.Event(), threading.Event()
+    request = f"GET /search?q={QUERY.split()[0]} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+    def slow(state: Any, parameters: Any) -> Any:
+        computed.append(parameters.q)
+        began.set()
+        assert release.wait(60)
+        return search(state, parameters)
+
+    with raw_server(index_folder, threads=1) as server:
+        assert wait_until(lambda: server.get("/ready")[0] == 200)
+        monkeypatch.setattr(handlers, "search", slow)
+        with server.connect() as first:
+            first.sendall(request)
+            assert began.wait(60)
+            others = [server.connect() for _ in range(20)]
+            for other in others:
+                other.sendall(request)
+            assert server.get("/health")[0] == 200  # accepted after them
+            for other in others:
+                other.close()
+            assert wait_until(lambda: len(server.server.table) == 1)
+            release.set()
+            assert b"200" in first.recv(65536).split(b"\r\n")[0]
+            assert server.get(f"/search?q={QUERY.split()[0]}")[0] == 200
+    assert len(computed) == 2
 
 
 def texts_for(path: str, texts: list[str]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from cr5.errors import CorpusError, Cr5Error, DiskFullError
 from cr5.index import Index
 from cr5.message_parts import quoted
 from cr5.server import handlers, openai_api, schemas
+from cr5.server.disconnects import unless_gone
 from cr5.server.errors import INVALID_JSON, HttpError, validation_error
 from cr5.server.large_requests import LargeRequests, require_few_characters
 from cr5.server.limits import LONG_QUERY_CHARS
@@ -100,7 +101,8 @@ def create_app(index: Index, settings: ServerSettings | None = None, readiness: 
 
     async def encode(handler: Handler, texts: Sequence[str] = (), name: str = "") -> Response:
         require_few_characters(texts, name)
-        return await _respond(pools.encoders, settings.timeout_seconds, partial(handler, state), large.admit(texts))
+        work = unless_gone(partial(handler, state))
+        return await _respond(pools.encoders, settings.timeout_seconds, work, large.admit(texts))
 
     async def write(handler: Callable[[Index], BaseModel], texts: Sequence[str] = ()) -> Response:
         if settings.read_only:
@@ -237,7 +239,7 @@ class _Pools:
             raise too_busy()
         self._reading[pool] += 1
         try:
-            return await _respond(pool, self._settings.timeout_seconds, work)
+            return await _respond(pool, self._settings.timeout_seconds, unless_gone(work))
         finally:
             self._reading[pool] -= 1
 

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState as UvicornState
 
 from cr5.server.access import TrustedProxies, client_of
+from cr5.server.disconnects import CLIENT_IS_GONE
 from cr5.server.headers import SECURITY_HEADERS
 from cr5.server.settings import ServerSettings
 
@@ -143,6 +144,7 @@ class Connection(H11Protocol):
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         super().__init__(config, server_state, app_state, loop)
+        app_state = app_state | {CLIENT_IS_GONE: self._is_closing}
         self._states = app_state, app_state | {PROBES_ONLY: True}
         self.timeout_keep_alive = cast(int, settings.idle_timeout_seconds)
         self._table, self._settings = table, settings
@@ -251,6 +253,9 @@ class Connection(H11Protocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """Answer a request for another protocol as if it had not asked: uvicorn would log advice to install one."""
+
+    def _is_closing(self) -> bool:
+        return self.closing
 
     def _is_busy(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

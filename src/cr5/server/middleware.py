@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from cr5.message_parts import quoted
 from cr5.server.access import RateLimiter, TrustedProxies, client_of, has_key, host_of
 from cr5.server.connection import PROBES_ONLY
+from cr5.server.disconnects import CLIENT_IS_GONE, DisconnectError, client_is_gone
 from cr5.server.errors import HttpError, system_error
 from cr5.server.headers import SECURITY_HEADERS
 from cr5.server.logs import REQUEST_LOG
@@ -32,10 +33,6 @@ request_log = logging.getLogger(REQUEST_LOG)
 def too_busy() -> HttpError:
     """The error for a request that finds too many others waiting."""
     return HttpError(503, "the server is handling too many requests; try again later", {"Retry-After": "1"})
-
-
-class _DisconnectError(Exception):
-    """The client has closed the connection before its request was complete."""
 
 
 class RequestMiddleware:
@@ -75,7 +72,7 @@ class RequestMiddleware:
         self._metrics.in_flight += 1
         try:
             await self._answer(request, receive, send_with_headers)
-        except _DisconnectError:
+        except DisconnectError:
             pass
         except HttpError as error:
             await send_error(error, scope["path"], send_with_headers)
@@ -115,6 +112,8 @@ class RequestMiddleware:
             self._check_load()
         elif request.has_unread_body:
             receive = _no_body
+        if is_gone := request.scope.get("state", {}).get(CLIENT_IS_GONE):
+            client_is_gone.set(is_gone)
         self._running += 1
         try:
             await self._app(request.scope, receive, send)
@@ -169,7 +168,7 @@ class RequestMiddleware:
                 while more:
                     message = await receive()
                     if message["type"] != "http.request":
-                        raise _DisconnectError
+                        raise DisconnectError
                     chunk = message.get("body", b"")
                     body += chunk
                     request.buffered += len(chunk)
