@@ -118,6 +118,18 @@ def test_the_approximate_index_is_used_once_it_exists(stores: tuple[PostgresStor
         writer.optimise()
 
 
+def test_not_every_choice_of_languages_is_remembered(stores: tuple[PostgresStore, PostgresStore]) -> None:
+    writer, reader = stores
+    write(writer, 40, 0)
+    writer.optimise()
+    store, queries = reader.pinned(), unit(40)[:1]
+    assert store._state is not None
+    for langs in (["da"], ["da", "en"], ["en", "da"], ["da", "it"]):
+        found = ids(store.nearest(queries, 3, langs=langs)[0])
+        assert set(found) <= set(ids(store.nearest(queries, 40, langs=langs, exact=True)[0]))
+    assert [key for key in store._state.values if key[0] == "many rows"] == [("many rows", "da")]
+
+
 def test_frequencies_that_are_remembered_take_bounded_memory(
     stores: tuple[PostgresStore, PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:

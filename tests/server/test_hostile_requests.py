@@ -340,6 +340,13 @@ def test_searches_whose_clients_have_gone_are_not_computed(index_folder: Path, m
     assert len(computed) == 2
 
 
+@pytest.mark.parametrize("sort", ["-", ""])
+def test_an_empty_field_to_sort_by_is_explained(client: TestClient, sort: str) -> None:
+    message = error_message(client.get("/search", params={"q": QUERY, "sort": sort}), 422)
+    assert "sort" in message
+    assert "must name a field" in message
+
+
 def texts_for(path: str, texts: list[str]) -> dict[str, Any]:
     """The body of a request with some texts."""
     if path == "/documents":

@@ -63,7 +63,8 @@ class BatchClassifier:
         scores = np.array([*map(log1p, counts.values())], np.float32) @ weights + self._bias
         scores *= 1 / sqrt(len(encoded))
         shares = np.exp(scores - scores.max())
-        return np.bincount(self._label_of_class, shares / shares.sum()).astype(np.float32)
+        probabilities = np.bincount(self._label_of_class, shares / shares.sum(), minlength=len(self.labels))
+        return probabilities.astype(np.float32)
 
     def _count_features(self, encoded: Sequence[bytes]) -> Sparse:
         """Texts x features: how often each n-gram of the model occurs in each text."""

@@ -47,7 +47,7 @@ from cr5._typing import Array, Ints
 from cr5.index.candidates import TITLE, VECTORS, WORDS, Candidates, best_first
 from cr5.index.filters import Where
 from cr5.index.passages import nearest_passages, search_passage_terms
-from cr5.index.quantities import split_quantities
+from cr5.index.quantities import joined_quantities, split_quantities
 from cr5.index.query import Query
 from cr5.index.query_words import WeightedQuery, match_forms, match_literally
 from cr5.index.results import DOCUMENT_COLUMNS
@@ -123,7 +123,8 @@ class HybridSearch:
         found = self.find_in_query_language(weighted, dense_limit, self.where)
         vector, candidates = self.query.vector, found if self.includes_query_lang else self.read_candidates([])
         if self.other_langs:
-            self.snapshot.store.expect_terms(self.query.tokens, self.other_langs)
+            joined = (word for words in joined_quantities(self.tokens).values() for word in words)
+            self.snapshot.store.expect_terms([*self.tokens, *joined], self.other_langs)
             for lang in self.other_langs:
                 queries[lang] = match_literally(self.snapshot.store, weighted, self.tokens, lang)
             # The filter restricts what is shown, but not which documents serve as feedback.

@@ -51,7 +51,7 @@ def system_error(error: BaseException, *, writes_index: bool = False) -> HttpErr
         )
         return HttpError(507, f"{problem}; free some space, then try again")
     if number == errno.ENOENT and writes_index:
-        message = "the folder of the index is missing, and no document was changed; restore it, then try again"
+        message = "a file or the folder of the index is missing; restore it, then try again"
         return HttpError(503, message, {"Retry-After": "60"})
     if number in _NOT_WRITABLE:
         reason = os.strerror(number).lower()
@@ -113,7 +113,9 @@ def _message(error: Mapping[str, Any], name: str) -> str:
         case "string_unicode":
             return f"{name} contains an unpaired surrogate; send valid Unicode"
         case "string_pattern_mismatch" if "http" in context["pattern"]:
-            return f"{name} is {json_value(value)}; it must begin with http:// or https://"
+            return f"{name} is {json_value(value)}; it must begin with http:// or https://, and have no space"
+        case "string_pattern_mismatch" if name == "sort":
+            return f"{name} is {json_value(value)}; it must name a field, such as year or -year"
         case "string_pattern_mismatch":
             return f"{name} contains a control character; remove it"
         case "literal_error":

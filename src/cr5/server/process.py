@@ -54,9 +54,10 @@ def return_freed_memory() -> bool:
 
 
 def freeze_objects() -> None:
-    """Let the garbage collector pass over all objects that there are, since they stay as long as the process.
+    """Let the garbage collector pass over all objects that there are, since nearly all stay as long as the process.
 
-    Otherwise it visits these 300,000 objects again and again while a large body is parsed, and nothing else runs.
+    Otherwise it visits these 300,000 objects again and again while a large body is parsed, and nothing else runs. If
+    the index is rebuilt later, what is in memory of the version before remains until the process ends.
     """
     gc.collect()
     gc.freeze()

@@ -288,10 +288,12 @@ class PostgresStore(Store):
             self._full_text.add(connection, lacking, [langs[key] for key in lacking], terms.select_rows(rows))
 
     def has_fields(self) -> bool:
-        if not self._has_fields:
+        def read() -> bool:
             query = "SELECT FROM pg_attribute WHERE attrelid = to_regclass(quote_ident(%s)) AND attname = 'fields'"
             with self._database.reading() as connection:
-                self._has_fields = connection.execute(query, [self._database.table]).fetchone() is not None
+                return connection.execute(query, [self._database.table]).fetchone() is not None
+
+        self._has_fields = self._has_fields or self._remember("fields", read)
         return self._has_fields
 
     def add_fields(self) -> None:
@@ -376,10 +378,10 @@ class PostgresStore(Store):
 
         if not self._remember("graph", has_graph):
             return False
-        if restriction.where is not None:  # there are too many filters to remember
-            return has_many()
         langs = restriction.langs
-        return langs is None or self._remember(("many rows", *sorted(langs)), has_many)
+        if restriction.where is not None or (langs is not None and len(langs) != 1):  # too many to remember them all
+            return has_many()
+        return langs is None or self._remember(("many rows", *langs), has_many)
 
     def _nearest_to(
         self,

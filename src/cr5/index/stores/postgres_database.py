@@ -147,8 +147,12 @@ class Database:
             except IndexError:  # another thread took the last one
                 break
             suspect = time.monotonic() - since > self.timeouts.check_idle or _has_input(connection)
-            if not suspect or self._is_usable(connection):
-                return connection
+            try:
+                if not suspect or self._is_usable(connection):
+                    return connection
+            except Cr5Error:
+                self._close_idle()
+                raise
             self._close_idle()  # the others are most likely lost, too, and each would have to be waited for
         return self._connect()
 

@@ -2,7 +2,7 @@
 
 A snapshot of PostgreSQL names the transactions whose effects it shows. As long as it is the same, so are all rows, and
 what an earlier search has read needs no statement. It changes with every transaction of the server that writes, also of
-other databases; then everything is read again.
+other databases; then everything is read again. Only a server that is restored from a backup may use a number twice.
 """
 
 from collections.abc import Callable, Sequence
