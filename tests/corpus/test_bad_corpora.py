@@ -249,6 +249,18 @@ def test_a_file_that_is_evidently_windows_1252_is_read_so_with_a_warning(name: s
     ]
 
 
+def test_utf8_later_in_a_file_that_begins_in_windows_1252_is_not_garbled() -> None:
+    ascii_rows = b"Q2,it,una riga senza accenti\n" * 60_000
+    begin = f"concept,lang,text\nQ1,it,{ITALIAN}\n".encode("cp1252")
+    put("c.csv", begin + ascii_rows + f"Q3,it,{ITALIAN}\n".encode())
+    with pytest.warns(EncodingGuessed):
+        documents = list(read("c.csv"))
+    assert [documents[0].text, documents[-1].text] == [ITALIAN, ITALIAN]
+    put("c.csv", begin + ascii_rows + f"Q3,it,{ITALIAN}\n".encode() + f"Q4,it,{ITALIAN}\n".encode("cp1252"))
+    with pytest.warns(EncodingGuessed), pytest.raises(CorpusError, match=r"c\.csv:60004: .*is not UTF-8"):
+        list(read("c.csv"))
+
+
 def test_a_quotation_mark_between_letters_does_not_hide_that_a_file_is_windows_1252() -> None:
     texts = [ITALIAN, "il segnaposto var«spazio»var è più corto"]
     put("c.csv", "".join(["concept,lang,text\n", *(f"Q1,it,{text}\n" for text in texts)]).encode("cp1252"))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import IO
 
 from cr5.corpus.languages import canonical_code, primary_subtag
-from cr5.storage.text_encodings import evident_encoding, put_back, reencoded, stream_of
+from cr5.storage.text_encodings import evident_encoding, put_back, stream_of
 
 SAMPLE_BYTES = 1 << 20
 """How much is read from the first byte on that is not ASCII, to recognise the encoding."""
@@ -35,7 +35,7 @@ def decode_western(data: bytes, lang: str) -> str | None:
     """
     if primary_subtag(canonical_code(lang)) not in _WESTERN_LANGUAGES.split():
         return None
-    if 10 * sum(map(len, _UTF8_CHARACTER.findall(data))) > len(_NOT_ASCII.findall(data)):
+    if _has_utf8(data):
         return None
     try:
         text = data.decode(WESTERN)
@@ -68,11 +68,29 @@ def western_as_utf8(
             langs = langs_of((header + sample).decode(WESTERN, "replace"))
             if langs and all(decode_western(sample, lang) is not None for lang in langs):
                 note(WESTERN)
-                rest = reencoded(stream, sample, WESTERN)
+                rest = _reencoded(rest)
         while chunk := rest.read(_CHUNK_BYTES):
             yield chunk
 
     return stream_of(chunks())
+
+
+def _reencoded(stream: IO[bytes]) -> IO[bytes]:
+    """A text in Windows-1252 as UTF-8; parts that are UTF-8 already, or not valid, stay as they are."""
+
+    def chunks() -> Iterator[bytes]:
+        while chunk := stream.read(_CHUNK_BYTES) + stream.readline(_CHUNK_BYTES):
+            try:
+                yield chunk if _has_utf8(chunk) else chunk.decode(WESTERN).encode()
+            except UnicodeDecodeError:
+                yield chunk
+
+    return stream_of(chunks())
+
+
+def _has_utf8(data: bytes) -> bool:
+    """Whether more than a tenth of the bytes that are not ASCII form characters of UTF-8."""
+    return 10 * sum(map(len, _UTF8_CHARACTER.findall(data))) > len(_NOT_ASCII.findall(data))
 
 
 def langs_of_rows(text: str, column: str, delimiter: str | None) -> set[str]:

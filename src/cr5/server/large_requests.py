@@ -45,8 +45,8 @@ def require_few_characters(texts: Sequence[str], name: str) -> None:
 def require_memory(size: int) -> None:
     """Raise a MemoryError if the system refuses this process that many bytes more.
 
-    Libraries that are not written in Python end the process if there is no memory for them. The memory limit of a
-    container is not noticed: it refuses nothing, and kills a process that uses more.
+    Compiled libraries end the process if they get no memory. The memory limit of a container is not noticed: it refuses
+    nothing, and kills a process that uses more.
     """
     try:
         mmap.mmap(-1, size).close()

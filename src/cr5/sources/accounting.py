@@ -104,7 +104,7 @@ class Accounting:
     ) -> Sequence[Document]:
         """A document that was read, or none if it has no text; then ``place`` is the example of the reason ``why``.
 
-        With ``check_lang``, a language that is no code is an error here, where its place is known.
+        With ``check_lang``, a language that is not a code is an error here, where its place is known.
         """
         if problem := _problem(concept, text, lang if check_lang else ""):
             reason, explanation = problem
